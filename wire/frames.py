@@ -1,0 +1,376 @@
+"""Every frame, as a tagged union per direction.
+
+Python names are long; keys on the wire have 1-4 characters and never change. New fields are appended with defaults,
+receivers ignore fields they do not know. The tag is ``t``; an event's body has its own tag, ``k``.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from wire.jobs import Attempt, Count, Input, Name, Output, Spec, Uuid
+from wire.limits import (
+    EVENTS_PER_FRAME_MAX,
+    HELD_RANGES_MAX,
+    JOBS_HELD_MAX,
+)
+from wire.status import NodeStatus, Text
+
+Bytes32 = Annotated[bytes, Meta(min_length=32, max_length=32)]
+Signature = Annotated[bytes, Meta(max_length=64)]
+Seq = Annotated[int, Meta(ge=1, le=2**63 - 1)]
+UnixMs = Annotated[int, Meta(ge=0, le=2**53)]
+MonotonicNs = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Seconds = Annotated[float, Meta(ge=0, le=86_400)]
+
+
+class Stream(StrEnum):
+    """The three event streams, in the order of their replay."""
+
+    JOBS = "jobs"
+    EVENTS = "events"
+    LOGS = "logs"
+
+
+class Level(StrEnum):
+    """Severity of a node event or log record."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Capability(StrEnum):
+    """What an agent can do; unknown ones are ignored by the hub."""
+
+    GROTH16_HOST = "groth16.host"
+    GROTH16_CUDA = "groth16.cuda"
+    OBSERVE = "observe"
+    """Telemetry only: never assign a job."""
+
+
+# --- what happened: bodies of events ------------------------------------------------------------------------------
+
+
+class JobStarted(Struct, frozen=True, tag_field="k", tag="js", rename={"attempt": "a", "device": "dev"}):
+    """A worker began (or a restarted agent found its worker still at it). Stream ``jobs``."""
+
+    job: Uuid
+    attempt: Attempt
+    device: Name
+    pid: Count
+
+
+class JobSucceeded(
+    Struct, frozen=True, tag_field="k", tag="jr", rename={"attempt": "a", "outputs": "o", "timings_ms": "tm"}
+):
+    """A worker's result. Stream ``jobs``."""
+
+    job: Uuid
+    attempt: Attempt
+    outputs: Annotated[list[Output], Meta(max_length=8)]
+    timings_ms: dict[Name, float] = field(default_factory=dict)
+    """Per phase; informative only."""
+
+
+class JobFailed(Struct, frozen=True, tag_field="k", tag="jf", rename={"attempt": "a", "code": "c", "detail": "txt"}):
+    """An attempt came to nothing on this node. Stream ``jobs``."""
+
+    job: Uuid
+    attempt: Attempt
+    code: Annotated[int, Meta(ge=1, le=255)]
+    """As the exit codes: 2 malformed file, 3 mismatch, 4 proof does not verify, 5 device, 6 internal (also: worker died)."""
+    detail: Text
+
+
+class JobStopped(Struct, frozen=True, tag_field="k", tag="jx", rename={"attempt": "a"}):
+    """A cancelled attempt has really stopped. Stream ``jobs``."""
+
+    job: Uuid
+    attempt: Attempt
+
+
+class NodeEvent(
+    Struct, frozen=True, tag_field="k", tag="ev", rename={"kind": "kd", "level": "lv", "detail": "txt", "fields": "f"}
+):
+    """Something an operator wants to know later. Stream ``events``."""
+
+    kind: Name
+    """Dotted, for example ``worker.died``, ``gpu.lost``, ``session.ended``."""
+    detail: Text
+    level: Level = Level.INFO
+    fields: dict[Name, str | int | float | bool | None] = field(default_factory=dict)
+
+
+class LogRecord(
+    Struct, frozen=True, tag_field="k", tag="lg", rename={"source": "src", "level": "lv", "text": "txt", "fields": "f"}
+):
+    """One record of a log. Stream ``logs``."""
+
+    source: Name
+    text: Text
+    level: Level = Level.INFO
+    fields: dict[Name, str | int | float | bool | None] = field(default_factory=dict)
+
+
+class Gap(
+    Struct, frozen=True, tag_field="k", tag="gap", rename={"first": "a", "last": "z", "count": "n", "reason": "txt"}
+):
+    """A deliberate drop, in the place of what was dropped: its own ``seq`` is ``last``. Never in ``jobs``."""
+
+    first: Seq
+    last: Seq
+    count: Count
+    reason: Text
+
+
+class UnknownBody(Struct, frozen=True, tag_field="k", tag="?", rename={"kind": "kd", "packed": "b"}):
+    """A body this version does not know, kept whole so that nothing is lost. Made by the codec, never sent."""
+
+    kind: Name
+    packed: bytes
+
+
+EventBody = JobStarted | JobSucceeded | JobFailed | JobStopped | NodeEvent | LogRecord | Gap | UnknownBody
+
+
+class Event(Struct, frozen=True, rename={"seq": "s", "time_ms": "w", "monotonic_ns": "m", "body": "b"}):
+    """One event; numbered by ``(epoch, stream, seq)``, seq from 1 without holes."""
+
+    seq: Seq
+    time_ms: UnixMs
+    monotonic_ns: MonotonicNs
+    body: EventBody
+
+
+# --- agent -> hub -------------------------------------------------------------------------------------------------
+
+
+class HeldRange(Struct, frozen=True, rename={"epoch": "e", "stream": "st", "first": "a", "last": "z"}):
+    """What the agent still holds of one stream of one epoch: first..last, inclusive."""
+
+    epoch: Uuid
+    stream: Stream
+    first: Seq
+    last: Seq
+
+
+class JobHeld(Struct, frozen=True, rename={"attempt": "a"}):
+    """A job the agent is still at, or whose result it still holds."""
+
+    job: Uuid
+    attempt: Attempt
+
+
+class Hello(
+    Struct,
+    frozen=True,
+    tag_field="t",
+    tag="hi",
+    rename={
+        "agent_id": "id",
+        "epoch": "e",
+        "boot_id": "bt",
+        "nonce": "n",
+        "version": "v",
+        "minor": "mi",
+        "capabilities": "cap",
+        "jobs": "j",
+        "held": "h",
+        "time_ms": "w",
+        "name": "nm",
+        "signature": "sig",
+    },
+):
+    """The agent's answer to the challenge. ``signature`` covers everything else, both nonces and the hub's key."""
+
+    agent_id: Uuid
+    epoch: Uuid
+    boot_id: Name
+    nonce: Bytes32
+    version: Name
+    minor: Annotated[int, Meta(ge=0, le=65_535)]
+    time_ms: UnixMs
+    name: Name
+    capabilities: Annotated[list[Name], Meta(max_length=32)] = field(default_factory=list)
+    jobs: Annotated[list[JobHeld], Meta(max_length=JOBS_HELD_MAX)] = field(default_factory=list)
+    held: Annotated[list[HeldRange], Meta(max_length=HELD_RANGES_MAX)] = field(default_factory=list)
+    signature: Signature = b""
+
+
+class Status(
+    Struct,
+    frozen=True,
+    tag_field="t",
+    tag="st",
+    rename={"status_seq": "s", "full": "f", "time_ms": "w", "monotonic_ns": "m", "status": "b"},
+):
+    """The node now. Also the heartbeat, then with nothing changed."""
+
+    status_seq: Seq
+    full: bool
+    time_ms: UnixMs
+    monotonic_ns: MonotonicNs
+    status: NodeStatus
+
+
+class Events(Struct, frozen=True, tag_field="t", tag="ev", rename={"epoch": "e", "stream": "st", "events": "x"}):
+    """Events of one stream of one epoch, ascending."""
+
+    epoch: Uuid
+    stream: Stream
+    events: Annotated[list[Event], Meta(min_length=1, max_length=EVENTS_PER_FRAME_MAX)]
+
+
+class JobReply(
+    Struct, frozen=True, tag_field="t", tag="jr", rename={"attempt": "a", "accepted": "ok", "detail": "txt"}
+):
+    """Whether the agent takes an assigned job. Saying yes twice is harmless."""
+
+    job: Uuid
+    attempt: Attempt
+    accepted: bool
+    detail: Text = ""
+
+
+class LeaseRenew(Struct, frozen=True, tag_field="t", tag="lr", rename={"jobs": "j"}):
+    """The worker of each of these answered within its deadline: keep the lease."""
+
+    jobs: Annotated[list[JobHeld], Meta(max_length=JOBS_HELD_MAX)]
+
+
+# --- hub -> agent -------------------------------------------------------------------------------------------------
+
+
+class Challenge(Struct, frozen=True, tag_field="t", tag="ch", rename={"nonce": "n", "hub_key": "k", "minor": "mi"}):
+    """The hub's first frame."""
+
+    nonce: Bytes32
+    hub_key: Bytes32
+    """Ed25519 public key; its SHA-256 is the fingerprint pinned at enrolment."""
+    minor: Annotated[int, Meta(ge=0, le=65_535)]
+
+
+class StreamHave(Struct, frozen=True, rename={"epoch": "e", "stream": "st", "seq": "s"}):
+    """The last number of one stream that is safely stored; 0 for none."""
+
+    epoch: Uuid
+    stream: Stream
+    seq: Count
+
+
+class Welcome(
+    Struct,
+    frozen=True,
+    tag_field="t",
+    tag="we",
+    rename={
+        "session": "id",
+        "hub_id": "hub",
+        "generation": "gen",
+        "minor": "mi",
+        "heartbeat_s": "hb",
+        "stale_after_s": "sa",
+        "lost_after_s": "la",
+        "reconnect_spread_s": "rs",
+        "frame_bytes_max": "fm",
+        "have": "h",
+        "time_ms": "w",
+        "signature": "sig",
+    },
+):
+    """The session is open. ``signature``, by the hub's key, covers everything else, both nonces and the agent's key."""
+
+    session: Uuid
+    hub_id: Uuid
+    generation: Count
+    minor: Annotated[int, Meta(ge=0, le=65_535)]
+    heartbeat_s: Seconds
+    stale_after_s: Seconds
+    lost_after_s: Seconds
+    reconnect_spread_s: Seconds
+    frame_bytes_max: Count
+    time_ms: UnixMs
+    have: Annotated[list[StreamHave], Meta(max_length=HELD_RANGES_MAX)] = field(default_factory=list)
+    """One for each held range of the hello."""
+    signature: Signature = b""
+
+
+class Refused(Struct, frozen=True, tag_field="t", tag="no", rename={"code": "c", "detail": "txt", "wait_s": "w"}):
+    """No session. ``code`` is a `wire.reasons.Reason`; numbers unknown to an older agent are shown as they are."""
+
+    code: Annotated[int, Meta(ge=0, le=999)]
+    detail: Text
+    wait_s: Seconds = 0.0
+
+
+class Ack(Struct, frozen=True, tag_field="t", tag="ak", rename={"streams": "x", "status_seq": "s"}):
+    """Committed to the store, per stream, cumulative; and the last status heard, so that the agent knows it is heard."""
+
+    streams: Annotated[list[StreamHave], Meta(max_length=HELD_RANGES_MAX)] = field(default_factory=list)
+    status_seq: Count = 0
+
+
+class ReportFull(Struct, frozen=True, tag_field="t", tag="rf", rename={"detail": "txt"}):
+    """Send a full status next."""
+
+    detail: Text = ""
+
+
+class AssignJob(
+    Struct,
+    frozen=True,
+    tag_field="t",
+    tag="as",
+    rename={
+        "attempt": "a",
+        "lease_s": "ls",
+        "engine": "en",
+        "spec": "sp",
+        "inputs": "in",
+        "outputs": "out",
+        "fetch_token": "ft",
+    },
+):
+    """Prove this. ``attempt`` fences everything said about it."""
+
+    job: Uuid
+    attempt: Attempt
+    lease_s: Seconds
+    engine: Name
+    spec: Spec
+    inputs: Annotated[list[Input], Meta(max_length=8)]
+    outputs: Annotated[list[Name], Meta(max_length=8)]
+    fetch_token: Name
+    """Bearer for ``GET /api/v1/artifacts/{sha256}``: only this job's inputs, only while it is leased."""
+
+
+class CancelJob(Struct, frozen=True, tag_field="t", tag="cx", rename={"attempt": "a", "detail": "txt"}):
+    """Stop, and forget the result: the job was cancelled, given to another, or is done."""
+
+    job: Uuid
+    attempt: Attempt
+    detail: Text = ""
+
+
+# --- both ways ----------------------------------------------------------------------------------------------------
+
+
+class Unsupported(Struct, frozen=True, tag_field="t", tag="un", rename={"tag": "tag"}):
+    """The answer, once, to a frame type this side does not know."""
+
+    tag: Name
+
+
+class Bye(Struct, frozen=True, tag_field="t", tag="by", rename={"code": "c", "detail": "txt", "wait_s": "w"}):
+    """Last frame before closing: a numbered reason, and how long to stay away."""
+
+    code: Annotated[int, Meta(ge=0, le=999)]
+    detail: Text = ""
+    wait_s: Seconds = 0.0
+
+
+AgentFrame = Hello | Status | Events | JobReply | LeaseRenew | Unsupported | Bye
+HubFrame = Challenge | Welcome | Refused | Ack | ReportFull | AssignJob | CancelJob | Unsupported | Bye
