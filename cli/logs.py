@@ -1,0 +1,64 @@
+"""The log streams of every process: structlog to stderr, for people (console) or for machines (JSON lines).
+
+Only this module configures logging. ``PROVEWIRE_LOG=console|json`` chooses; unset, a terminal gets console and
+anything else gets JSON lines. ``PROVEWIRE_LOG_LEVEL=debug|info|warning|error`` sets the threshold.
+"""
+
+import logging
+import os
+import sys
+
+import structlog
+
+from cli.errors import UsageError
+
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+FORMS = ("console", "json")
+
+
+def configure() -> None:
+    """Set up structlog and route the standard library's records through it.
+
+    Raises:
+        UsageError: an environment variable holds something else than it may.
+    """
+    form = os.environ.get("PROVEWIRE_LOG") or ("console" if sys.stderr.isatty() else "json")
+    level_name = os.environ.get("PROVEWIRE_LOG_LEVEL") or "info"
+    if form not in FORMS:
+        raise UsageError(f"PROVEWIRE_LOG is {form!r}; it may be console or json")
+    if level_name not in LEVELS:
+        raise UsageError(f"PROVEWIRE_LOG_LEVEL is {level_name!r}; it may be {', '.join(LEVELS)}")
+    shared: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[structlog.typing.Processor] = (
+        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        if form == "json"
+        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+    )
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(LEVELS[level_name])
+    for chatty in ("websockets", "aiohttp.access", "alembic", "asyncio"):
+        logging.getLogger(chatty).setLevel(max(LEVELS[level_name], logging.WARNING))

@@ -1,0 +1,130 @@
+"""``provewire``: argv to one subcommand, and every failure to one sentence and an exit code.
+
+Each subcommand is a module of this package with ``HELP``, ``add_arguments(parser)`` and ``run(args) -> int``; it imports
+its side inside ``run``, so that ``provewire verify`` loads no web server and a node loads no hub.
+"""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import NoReturn, Protocol, cast
+
+from cli.errors import (
+    EXIT_CODES_HELP,
+    EXIT_INTERNAL,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    EXIT_USAGE,
+)
+
+COMMANDS = {
+    "hub": "cli.hub",
+    "agent": "cli.agent",
+    "worker": "cli.worker",
+    "supervise": "cli.supervise",
+    "enroll": "cli.enroll",
+    "status": "cli.status",
+    "prove": "cli.prove",
+    "verify": "cli.verify",
+    "demo": "cli.demo",
+}
+"""Subcommand to module, in the order of ``--help``."""
+
+
+class Command(Protocol):
+    """What a subcommand's module offers."""
+
+    HELP: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare the command's options."""
+
+    def run(self, args: argparse.Namespace) -> int:
+        """Do it; the exit code."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with the exit code of usage errors that systemd's units rely on."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print usage and one sentence, exit 64."""
+        self.print_usage(sys.stderr)
+        self.exit(EXIT_USAGE, f"provewire: {message}\n")
+
+
+def load(name: str) -> Command:
+    """The module of one subcommand."""
+    return cast(Command, importlib.import_module(COMMANDS[name]))
+
+
+def parser_for(names: Sequence[str]) -> Parser:
+    """The parser of the given subcommands."""
+    parser = Parser(
+        prog="provewire",
+        description="Zero-knowledge proving on fleets of rented GPU nodes.",
+        epilog=EXIT_CODES_HELP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"provewire {version('provewire')}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in names:
+        module = load(name)
+        sub = commands.add_parser(
+            name,
+            help=module.HELP,
+            description=module.HELP,
+            epilog=EXIT_CODES_HELP,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        module.add_arguments(sub)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command named in ``argv``; the exit code.
+
+    Never raises for a user's mistake. An internal fault is printed with its traceback, because there it is the evidence.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    known = arguments[:1] if arguments and arguments[0] in COMMANDS else list(COMMANDS)
+    try:
+        args = parser_for(known).parse_args(arguments)
+    except SystemExit as exit_:
+        return exit_.code if isinstance(exit_.code, int) else EXIT_USAGE
+    from cli import logs  # noqa: PLC0415 - structlog is not needed to print --help
+
+    try:
+        logs.configure()
+        return load(args.command).run(args)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output went away (`provewire ... | head`): nothing more to say to anyone.
+        sys.stderr.close()
+        return EXIT_OK
+    except Exception as error:  # noqa: BLE001 - the outermost line of the process: each class becomes its exit code
+        return report(error)
+
+
+def report(error: Exception) -> int:
+    """Say ``error`` in one sentence on stderr; its exit code.
+
+    Every error of ours that is the user's to mend carries ``exit_code``; anything else is an internal fault.
+    """
+    code = getattr(error, "exit_code", None)
+    if isinstance(code, int):
+        print(f"provewire: {error}", file=sys.stderr)
+        return code
+    import traceback  # noqa: PLC0415 - only for internal faults
+
+    traceback.print_exception(error)
+    print(f"provewire: internal fault: {type(error).__name__}: {error}", file=sys.stderr)
+    return EXIT_INTERNAL
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""``provewire supervise agent ...``: the restart rules of the systemd unit, for containers without systemd.
+
+Restarts for ever with a growing wait, but not after exit 64 (usage or configuration), which a restart cannot mend.
+Stopping the supervisor stops its child by SIGTERM; workers run in sessions of their own and are left alone.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from cli.errors import EXIT_OK, EXIT_USAGE, UsageError
+
+HELP = "run a command of this program and restart it when it ends, as the systemd unit would"
+SUPERVISED = ("agent", "hub", "worker")
+
+RESTART_FIRST_S = 2.0
+RESTART_MAX_S = 120.0
+STABLE_S = 60.0
+"""A run this long counts as healthy: the next wait is the first one again."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("supervised", metavar="COMMAND", choices=SUPERVISED, help=f"one of {', '.join(SUPERVISED)}")
+    parser.add_argument("rest", metavar="...", nargs=argparse.REMAINDER, help="its own options, passed on as they are")
+
+
+def wait_before_restart_s(failures: int, ran_s: float) -> tuple[int, float]:
+    """How long to wait after a run of ``ran_s`` seconds that followed ``failures`` short ones: (new count, seconds)."""
+    failures = 0 if ran_s >= STABLE_S else failures
+    return failures + 1, min(RESTART_MAX_S, RESTART_FIRST_S * 2.0**failures)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Supervise until told to stop, or until the command exits with 0 or 64."""
+    if args.supervised not in SUPERVISED:
+        raise UsageError(f"{args.supervised!r} cannot be supervised; choose one of {', '.join(SUPERVISED)}")
+    return Supervisor([sys.executable, "-m", "cli.main", args.supervised, *args.rest]).run()
+
+
+class Supervisor:
+    """Owns one child process at a time; the child is passed our standard streams."""
+
+    def __init__(self, argv: list[str], say: Callable[[str], None] = lambda line: print(line, file=sys.stderr)) -> None:
+        self._argv = argv
+        self._say = say
+        self._stopping = False
+        # A self-pipe: a signal that lands between a check and a wait still ends the wait.
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+
+    def run(self) -> int:
+        """Start, wait, restart; the exit code of the last run."""
+        signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_stop)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # only so that the child's end wakes us
+        failures = 0
+        while True:
+            started_s = time.monotonic()
+            code = self._one_run()
+            if self._stopping or code == EXIT_OK:
+                return EXIT_OK if self._stopping else code
+            if code == EXIT_USAGE:
+                self._say("supervise: it exited with 64 (usage or configuration): a restart cannot mend that; stopping")
+                return code
+            failures, wait_s = wait_before_restart_s(failures, time.monotonic() - started_s)
+            self._say(f"supervise: it ended ({describe(code)}); restarting in {wait_s:g} s")
+            if self._wait(wait_s):
+                return EXIT_OK
+
+    def _one_run(self) -> int:
+        with subprocess.Popen(self._argv) as child:  # noqa: S603 - our own program
+            told = False
+            while child.poll() is None:
+                if self._stopping and not told:
+                    child.terminate()
+                    told = True
+                self._wait(None, until_stop=not told)
+            return child.returncode
+
+    def _wait(self, timeout_s: float | None, *, until_stop: bool = True) -> bool:
+        """Sleep until a signal or the time is up; whether we are to stop."""
+        import select  # noqa: PLC0415 - only this command waits this way
+
+        deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+        while not (until_stop and self._stopping):
+            left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
+            if not select.select([self._wake_read], [], [], left_s)[0]:
+                break
+            os.read(self._wake_read, 4096)
+            if deadline_s is None:
+                break
+        return self._stopping
+
+    def _on_stop(self, *_: object) -> None:
+        self._stopping = True
+
+
+def describe(returncode: int) -> str:
+    """``returncode`` of subprocess in words."""
+    return f"signal {-returncode}, {signal.strsignal(-returncode)}" if returncode < 0 else f"exit {returncode}"
