@@ -1,1 +1,12 @@
-"""kernels."""
+"""The CUDA text, its parameters and its executable specification.
+
+This package imports nothing of ours and compiles nothing: ``ROOT`` says where the sources lie, the
+backends of ``prover`` turn them into something that runs.
+"""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(str(files("kernels")))
+"""The folder of the kernel sources, as the compilers' include path."""
