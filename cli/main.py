@@ -1,7 +1,7 @@
 """``provewire``: argv to one subcommand, and every failure to one sentence and an exit code.
 
-Each subcommand is a module of this package with ``HELP``, ``add_arguments(parser)`` and ``run(args) -> int``; it imports
-its side inside ``run``, so that ``provewire verify`` loads no web server and a node loads no hub.
+Each subcommand is a module of this package with ``HELP``, ``add_arguments(parser)`` and ``run(args) -> int``;
+it imports its side inside ``run``, so that ``provewire verify`` loads no web server and a node loads no hub.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def parser_for(names: Sequence[str]) -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command named in ``argv``; the exit code.
 
-    Never raises for a user's mistake. An internal fault is printed with its traceback, because there it is the evidence.
+    Never raises for a user's mistake. An internal fault is printed with its traceback: there it is the evidence.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     known = arguments[:1] if arguments and arguments[0] in COMMANDS else list(COMMANDS)
