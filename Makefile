@@ -1,11 +1,12 @@
-# One virtual environment, made on first use, serves every target.
+# One virtual environment and one node_modules, made on first use, serve every target.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ONCE ?=
 OUT ?= build/demo
 PYTEST_ARGS ?=
+CUDA_SOURCES := $(shell git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.cpp' 'kernels/*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test test-long lint format bench generate clean
@@ -13,20 +14,48 @@ PYTEST_ARGS ?=
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-$(STAMP): pyproject.toml
+$(VENV)/.base: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(PIP) install --upgrade "pip>=25.1"
+	$(PIP) install --editable .
 	@touch $@
 
-$(VENV)/.dev: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev
+$(VENV)/.dev: $(VENV)/.base
+	$(PIP) install --group dev
 	@touch $@
+
+# snarkjs, circom2 and circomlib: other people's verifier and compiler, which the tests ask. Without npm those tests skip.
+node_modules/.package-lock.json: package-lock.json
+	@if command -v npm >/dev/null; then npm ci --ignore-scripts --no-audit --no-fund --loglevel=error && touch $@; \
+	else echo "npm is missing: tests that need snarkjs will skip (apt-get install nodejs npm)"; fi
 
 venv: $(VENV)/.dev  ## the virtual environment with everything the tests need
 
-demo: $(STAMP)  ## hub, two agents and one proof on this machine; ONCE=1 ends after the proof, OUT=DIR takes the files
-	$(BIN)/provewire demo --out $(OUT) $(if $(ONCE),--once,)
+demo: $(VENV)/.base  ## hub, two agents and one proof on this machine; ONCE=1 ends after the proof, OUT=DIR takes its files
+	$(BIN)/provewire demo --out "$(OUT)" $(if $(ONCE),--once,)
+
+test: $(VENV)/.dev node_modules/.package-lock.json  ## the tests, at most 10 minutes on two cores
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not long and not gpu" $(PYTEST_ARGS)
+
+test-long: $(VENV)/.dev node_modules/.package-lock.json  ## also the slow ones
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev  ## ruff, mypy --strict, clang-format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(if $(CUDA_SOURCES),$(BIN)/clang-format --dry-run --Werror $(CUDA_SOURCES),)
+
+format: $(VENV)/.dev  ## let the formatters write
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format --quiet .
+	$(if $(CUDA_SOURCES),$(BIN)/clang-format -i $(CUDA_SOURCES),)
+
+generate: $(VENV)/.base  ## write again what is generated from data (curve parameters)
+	$(BIN)/python -m kernels.generate
+
+bench: $(VENV)/.dev  ## figures, one JSON line last
+	$(BIN)/python bench/prove.py
 
 clean:  ## remove what was built
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) build dist node_modules
