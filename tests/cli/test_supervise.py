@@ -1,0 +1,77 @@
+"""The supervisor over real child processes."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli import supervise
+from cli.supervise import RESTART_FIRST_S, RESTART_MAX_S, STABLE_S, Supervisor, wait_before_restart_s
+
+
+def test_waits_grow_to_a_cap_and_start_over_after_a_stable_run() -> None:
+    failures, waits = 0, []
+    for _ in range(10):
+        failures, wait_s = wait_before_restart_s(failures, 0.1)
+        waits.append(wait_s)
+    assert waits[:3] == [RESTART_FIRST_S, 2 * RESTART_FIRST_S, 4 * RESTART_FIRST_S]
+    assert waits[-1] == RESTART_MAX_S
+    assert wait_before_restart_s(failures, STABLE_S) == (1, RESTART_FIRST_S)
+
+
+@pytest.fixture
+def kept_signals() -> object:
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+    before = {number: signal.getsignal(number) for number in numbers}
+    wakeup = signal.set_wakeup_fd(-1)
+    yield
+    signal.set_wakeup_fd(wakeup)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+count = Path(sys.argv[1])
+runs = int(count.read_text()) + 1 if count.exists() else 1
+count.write_text(str(runs))
+sys.exit(int(sys.argv[1 + runs]))
+"""
+
+
+@pytest.mark.usefixtures("kept_signals")
+def test_it_restarts_until_the_configuration_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "RESTART_FIRST_S", 0.001)
+    said: list[str] = []
+    argv = [sys.executable, "-c", SCRIPT, str(tmp_path / "count"), "1", "6", "64"]
+    assert Supervisor(argv, said.append).run() == 64
+    assert (tmp_path / "count").read_text() == "3"
+    assert next(line for line in said if "restarting" in line).startswith("supervise: it ended (exit 1)")
+
+
+@pytest.mark.usefixtures("kept_signals")
+def test_a_killed_child_is_told_by_its_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "RESTART_FIRST_S", 0.001)
+    said: list[str] = []
+    script = SCRIPT.replace(
+        "sys.exit(", "__import__('os').kill(__import__('os').getpid(), 9) if runs == 1 else sys.exit("
+    )
+    assert Supervisor([sys.executable, "-c", script, str(tmp_path / "count"), "1", "0"], said.append).run() == 0
+    assert "signal 9, Killed" in said[0]
+
+
+def test_stopping_it_stops_its_child_and_ends_with_0() -> None:
+    script = (
+        "import sys; from cli.supervise import Supervisor; "
+        "sys.exit(Supervisor([sys.executable, '-c', 'import signal; print(1, flush=True); signal.pause()']).run())"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as supervisor:
+        assert supervisor.stdout is not None
+        assert supervisor.stdout.readline() == "1\n"
+        os.kill(supervisor.pid, signal.SIGTERM)
+        assert supervisor.wait(timeout=30) == 0
+        assert supervisor.stdout.read() == ""  # the child is gone: nobody holds the pipe

@@ -1,0 +1,93 @@
+"""The edges between the packages, found by importing every module in a fresh interpreter."""
+
+import pkgutil
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("agent", "cli", "hub", "kernels", "prover", "wire")
+
+# What a module of each package may load, itself aside; what those load in turn is theirs.
+ALLOWED = {
+    "wire": set[str](),
+    "kernels": set[str](),
+    "prover": {"kernels"},
+    "agent": {"wire", "prover"},
+    "hub": {"wire", "prover", "kernels"},
+    "cli": set[str](),  # at import: every subcommand loads its side when it runs
+}
+ALSO = {"prover.worker": {"wire"}}
+# The hub reads formats and verifies; it never proves. An agent leaves proving to its workers.
+FORBIDDEN = {
+    "hub": ("prover.groth16", "prover.backends", "prover.worker", "prover.keys", "prover.plan"),
+    "agent": ("kernels", "prover.backends", "prover.groth16"),
+    "wire": ("aiohttp", "asyncio", "websockets", "sqlalchemy", "socket", "cryptography"),
+}
+
+PROBE = """
+import importlib, sys
+importlib.import_module(sys.argv[1])
+print("\\n".join(sys.modules))
+"""
+
+
+def modules_of(package: str) -> list[str]:
+    """Every module of a package but migration scripts, which only Alembic loads."""
+    found = import_module(package)
+    names = [package, *(m.name for m in pkgutil.walk_packages(found.__path__, package + "."))]
+    return [name for name in names if "migrations" not in name and not name.endswith("__main__")]
+
+
+def loaded_by(module: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE, module], cwd=ROOT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, f"{module} does not import by itself:\n{done.stderr}"
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_of_a_package_keeps_to_its_edges(package: str) -> None:
+    for module in modules_of(package):
+        loaded = loaded_by(module)
+        ours = {name.partition(".")[0] for name in loaded} & set(PACKAGES) - {package}
+        allowed = ALLOWED[package] | ALSO.get(module, set())
+        assert ours <= allowed, f"{module} loads {sorted(ours - allowed)}"
+        assert not {name for name in loaded if name.partition(".")[0] == "pycuda"}, f"{module} loads pycuda"
+        for name in FORBIDDEN.get(package, ()):
+            assert name not in loaded, f"{module} loads {name}"
+
+
+def test_pycuda_is_imported_in_one_module_only() -> None:
+    naming = [
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if "import pycuda" in (text := path.read_text()) or "from pycuda" in text
+    ]
+    assert naming in ([], ["prover/backends/cuda.py"])
+
+
+def test_only_the_codec_speaks_messagepack() -> None:
+    naming = [
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if any(line.startswith(("import msgpack", "from msgpack")) for line in path.read_text().splitlines())
+    ]
+    assert naming == ["wire/codec.py"]
+
+
+def test_only_the_config_modules_and_the_command_read_the_environment() -> None:
+    allowed = {"agent/config.py", "hub/config.py"}
+    naming = {
+        path.relative_to(ROOT).as_posix()
+        for package in ("agent", "hub", "wire", "kernels")
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if "os.environ" in (text := path.read_text()) or "getenv" in text
+    }
+    assert naming <= allowed
