@@ -1,0 +1,252 @@
+"""The hub's settings: one table, read once, passed down as one frozen value. The only reader of the environment here.
+
+Each setting is ``PROVEWIRE_<NAME>`` in the environment; those of the command line are given there first.
+"""
+
+import ipaddress
+import math
+import os
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import platformdirs
+from msgspec import Struct
+
+from wire import limits
+
+ENVIRONMENT_PREFIX: Final = "PROVEWIRE_"
+EXIT_USAGE: Final = 64
+
+
+class ConfigError(Exception):
+    """A setting is wrong; the sentence names it and says what to do."""
+
+    exit_code = EXIT_USAGE
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    """Everything the hub can be told. What each means stands in `SETTINGS`."""
+
+    data_dir: Path
+    listen_host: str = "127.0.0.1"
+    listen_port: int = 8470
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    insecure: bool = False
+    public_url: str = ""
+    heartbeat_s: float = limits.HEARTBEAT_S
+    stale_after_s: float = limits.STALE_AFTER_S
+    lost_after_s: float = limits.LOST_AFTER_S
+    handshake_s: float = limits.HANDSHAKE_S
+    send_deadline_s: float = limits.SEND_DEADLINE_S
+    reconnect_spread_s: float = 2.0
+    accept_per_s: float = 50.0
+    accept_burst: int = 100
+    unauthenticated_max: int = 256
+    lease_s: float = 60.0
+    lease_grace_s: float = 15.0
+    attempts_max: int = 3
+    decline_backoff_s: float = 5.0
+    jobs_open_max: int = 10_000
+    status_persist_s: float = 30.0
+    lag_tolerated_s: float = 5.0
+    shutdown_s: float = 5.0
+    artifact_bytes_max: int = 4 * 1024**3
+    artifacts_bytes_max: int = 64 * 1024**3
+    verify_s: float = 120.0
+    verify_memory_bytes: int = 1024**3
+    enroll_ttl_s: int = 3600
+    login_code_ttl_s: int = 600
+    browser_session_ttl_s: int = 12 * 3600
+    enroll_per_s: float = 10.0
+
+    @classmethod
+    def load(cls, options: Mapping[str, object], environ: Mapping[str, str] | None = None) -> "Config":
+        """Settings of the command line (``options``, None for not given), else of the environment, else as declared.
+
+        Raises:
+            ConfigError: a value cannot be read, or values contradict each other.
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        surroundings = os.environ if environ is None else environ
+        texts: dict[str, str] = {}
+        origin: dict[str, str] = {}
+        for setting in SETTINGS:
+            variable = ENVIRONMENT_PREFIX + setting.name.upper()
+            if setting.name in given:
+                texts[setting.name] = _as_text(given[setting.name])
+                origin[setting.name] = "--" + setting.name.replace("_", "-")
+            elif surroundings.get(variable):
+                texts[setting.name] = surroundings[variable]
+                origin[setting.name] = variable
+        values: dict[str, object] = {}
+        if "listen" in texts:
+            values["listen_host"], values["listen_port"] = _host_port(origin["listen"], texts.pop("listen"))
+        values["data_dir"] = Path(platformdirs.user_data_dir("provewire")) / "hub"
+        kinds = typing.get_type_hints(cls)
+        for name, text in texts.items():
+            values[name] = _parse(origin[name], text, kinds[name])
+        config = cls(**values)  # type: ignore[arg-type]  # each was parsed by its field's own type
+        _check(config)
+        return config
+
+    @property
+    def tls(self) -> bool:
+        """Whether the hub itself ends TLS."""
+        return self.tls_cert is not None
+
+    @property
+    def artifacts_dir(self) -> Path:
+        """Where artifacts lie, in folders of the first two digits of their digest."""
+        return self.data_dir / "artifacts"
+
+    def artifact_path(self, sha256: str) -> Path:
+        """Where the artifact of that digest lies."""
+        return self.artifacts_dir / sha256[:2] / sha256
+
+    def with_changes(self, **changes: object) -> "Config":
+        """A copy with other values; for tests and for the address known only once listening."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class Setting(Struct, frozen=True):
+    """One line of the table of settings."""
+
+    name: str
+    help: str
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("data_dir", "where the hub keeps its store, keys and artifacts"),
+    Setting("listen", "address and port, host:port; port 0 takes a free one"),
+    Setting("tls_cert", "certificate chain, PEM; with tls_key the hub speaks HTTPS"),
+    Setting("tls_key", "private key of tls_cert, PEM"),
+    Setting("insecure", "1 allows plain HTTP off loopback; shown on every page"),
+    Setting("public_url", "the address nodes and browsers reach the hub by, when it stands behind a proxy"),
+    Setting("heartbeat_s", "seconds between two frames of an agent with nothing to say"),
+    Setting("stale_after_s", "seconds of silence until a node is shown as stale"),
+    Setting("lost_after_s", "seconds of silence until a node is lost and its socket closed"),
+    Setting("handshake_s", "seconds from a socket's opening to its welcome"),
+    Setting("send_deadline_s", "seconds within which a peer must take a frame"),
+    Setting("reconnect_spread_s", "seconds over which agents spread their return after a restart"),
+    Setting("accept_per_s", "new agent sockets accepted a second; more get 503 and Retry-After"),
+    Setting("accept_burst", "new agent sockets accepted at once after a quiet time"),
+    Setting("unauthenticated_max", "sockets that have not finished the handshake, at most"),
+    Setting("lease_s", "seconds a job stays with a node that says nothing about it"),
+    Setting("lease_grace_s", "seconds added to a lease before it is taken away"),
+    Setting("attempts_max", "failed attempts until a job fails for good"),
+    Setting("decline_backoff_s", "seconds a job is not offered again to a node that declined it"),
+    Setting("jobs_open_max", "jobs that have not ended, at most"),
+    Setting("status_persist_s", "seconds between two writes of a node's last status"),
+    Setting("lag_tolerated_s", "seconds the hub's own loop may lag before silence stops to count"),
+    Setting("shutdown_s", "seconds within which the hub stops"),
+    Setting("artifact_bytes_max", "bytes of one artifact, at most"),
+    Setting("artifacts_bytes_max", "bytes of all artifacts, at most"),
+    Setting("verify_s", "seconds for the verification of one proof or the inspection of one file"),
+    Setting("verify_memory_bytes", "bytes of address space of the verifying child, beyond the files it maps"),
+    Setting("enroll_ttl_s", "seconds an enrolment token lives, unless said otherwise"),
+    Setting("login_code_ttl_s", "seconds a login link lives"),
+    Setting("browser_session_ttl_s", "seconds a browser stays logged in"),
+    Setting("enroll_per_s", "enrolment requests answered a second"),
+)
+"""Every setting, in the order of the documentation."""
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off"})
+_PORT_MAX = 65_535
+_POSITIVE = (
+    "heartbeat_s",
+    "handshake_s",
+    "send_deadline_s",
+    "accept_per_s",
+    "lease_s",
+    "lag_tolerated_s",
+    "shutdown_s",
+    "verify_s",
+    "enroll_per_s",
+    "accept_burst",
+    "unauthenticated_max",
+    "attempts_max",
+    "jobs_open_max",
+    "artifact_bytes_max",
+    "artifacts_bytes_max",
+    "verify_memory_bytes",
+    "enroll_ttl_s",
+    "login_code_ttl_s",
+    "browser_session_ttl_s",
+)
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return str(value)
+
+
+def _parse(origin: str, text: str, kind: object) -> object:
+    """One value of a setting, by its field's type."""
+    if kind is bool:
+        if text.lower() in _TRUE:
+            return True
+        if text.lower() in _FALSE:
+            return False
+        raise ConfigError(f"{origin}: {text!r} is neither 1 nor 0")
+    if kind in (int, float):
+        try:
+            number = int(text) if kind is int else float(text)
+        except ValueError:
+            wanted = "a whole number" if kind is int else "a number"
+            raise ConfigError(f"{origin}: {text!r} is not {wanted}") from None
+        if not math.isfinite(number) or number < 0:
+            raise ConfigError(f"{origin}: {text} is out of range; it must be finite and not negative")
+        return number
+    if kind is str:
+        return text
+    return Path(text).expanduser()
+
+
+def _host_port(origin: str, text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or int(port) > _PORT_MAX:
+        raise ConfigError(f"{origin}: {text!r} is not host:port, for example 127.0.0.1:8470 or [::1]:8470")
+    return host, int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check(config: Config) -> None:
+    """What no single value can tell."""
+    for name in _POSITIVE:
+        if getattr(config, name) <= 0:
+            raise ConfigError(f"{name} must be greater than 0")
+    if (config.tls_cert is None) != (config.tls_key is None):
+        missing = "tls_key" if config.tls_key is None else "tls_cert"
+        raise ConfigError(f"{missing} is missing: a certificate and its key are given together")
+    for name in ("tls_cert", "tls_key"):
+        path = getattr(config, name)
+        if path is not None and not path.is_file():
+            raise ConfigError(f"{name}: there is no file {path}")
+    if not (is_loopback(config.listen_host) or config.tls or config.insecure):
+        raise ConfigError(
+            f"listen: {config.listen_host} can be reached from other machines; "
+            "give --tls-cert and --tls-key, or --insecure to send tokens and witnesses in the clear"
+        )
+    if not config.heartbeat_s < config.stale_after_s < config.lost_after_s:
+        raise ConfigError(
+            f"heartbeat_s < stale_after_s < lost_after_s must hold, not {config.heartbeat_s:g}, "
+            f"{config.stale_after_s:g}, {config.lost_after_s:g}"
+        )
+    if config.public_url and not config.public_url.startswith(("http://", "https://")):
+        raise ConfigError(f"public_url: {config.public_url!r} must begin with http:// or https://")

@@ -1,0 +1,221 @@
+"""The fleet in memory, without I/O: what sessions and ingest say goes in, pictures of nodes come out.
+
+It is rebuilt from the store at start, so that a restarted hub shows when a node was last heard.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct, field
+
+from hub.clock import Clock
+from hub.liveness import Limits, Listening, NodeState, judge
+from hub.store.records import Agent
+from wire.frames import Capability, Hello
+from wire.jobs import Name
+from wire.status import JobProgress, NodeStatus
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """A node now. Times ``_at_ms`` are Unix milliseconds of the hub's clock, ``_s`` monotonic seconds."""
+
+    id: str
+    name: str
+    created_at_ms: int
+    labels: dict[str, str] = field(default_factory=dict)
+    state: NodeState = NodeState.NEVER
+    session: str | None = None
+    """The open session's id."""
+    session_opened_at_ms: int | None = None
+    remote: str = ""
+    """The address its socket came from."""
+    last_frame_s: float | None = None
+    last_heard_at_ms: int | None = None
+    status: NodeStatus = field(default_factory=NodeStatus)
+    """The merged full picture; fields never reported are unset."""
+    status_at_ms: int | None = None
+    clock_skew_ms: int | None = None
+    """The node's wall clock minus the hub's, at the last status."""
+    last_reason_code: int | None = None
+    last_reason_detail: str = ""
+    last_reason_at_ms: int | None = None
+    capabilities: tuple[Name, ...] = ()
+    version: str = ""
+    boot_id: str = ""
+    epoch: str = ""
+
+    @property
+    def connected(self) -> bool:
+        """Whether a session is open."""
+        return self.session is not None
+
+    @property
+    def proves(self) -> bool:
+        """Whether it may be given jobs: it can prove, and neither drains nor only observes."""
+        able = Capability.GROTH16_HOST in self.capabilities or Capability.GROTH16_CUDA in self.capabilities
+        return able and Capability.OBSERVE not in self.capabilities and self.status.draining is not True
+
+    @property
+    def progress(self) -> tuple[JobProgress, ...]:
+        """How far its jobs are."""
+        return () if self.status.jobs is msgspec.UNSET else tuple(self.status.jobs)
+
+
+class Registry:
+    """Every enrolled, unrevoked node. Methods that change a node return its new picture, None if it is not there."""
+
+    def __init__(self, clock: Clock, limits: Limits) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._nodes: dict[str, Node] = {}
+        self.listening = Listening(clock.monotonic())
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def nodes(self) -> list[Node]:
+        """All nodes, by id: in the order of their enrolment."""
+        return [self._nodes[key] for key in sorted(self._nodes)]
+
+    def node(self, agent_id: str) -> Node | None:
+        """One node."""
+        return self._nodes.get(agent_id)
+
+    def frame_age_s(self, node: Node) -> float | None:
+        """Seconds since the last frame; None if the node was never heard."""
+        if node.last_frame_s is not None:
+            return max(0.0, self._clock.monotonic() - node.last_frame_s)
+        if node.last_heard_at_ms is not None:
+            return max(0.0, (self._clock.time_ms() - node.last_heard_at_ms) / 1000)
+        return None
+
+    def progress(self, agent_id: str | None, job_id: str, attempt: int) -> JobProgress | None:
+        """How far an attempt is, as its node last said."""
+        node = self._nodes.get(agent_id or "")
+        if node is None:
+            return None
+        return next((item for item in node.progress if item.job == job_id and item.attempt == attempt), None)
+
+    # --- what changes it
+
+    def restore(self, agents: Iterable[tuple[Agent, NodeStatus]]) -> None:
+        """Take over what the store knows, at start."""
+        for agent, status in agents:
+            self.add(agent, status)
+
+    def add(self, agent: Agent, status: NodeStatus | None = None) -> Node | None:
+        """A node, as enrolled; a known one stays as it is."""
+        if agent.revoked_at_ms is not None:
+            return None
+        if agent.id not in self._nodes:
+            node = Node(
+                id=agent.id,
+                name=agent.name,
+                created_at_ms=agent.created_at_ms,
+                labels=agent.labels,
+                last_heard_at_ms=agent.last_heard_at_ms,
+                status=status or NodeStatus(),
+                status_at_ms=agent.last_heard_at_ms if status else None,
+                last_reason_code=agent.last_reason_code,
+                last_reason_detail=agent.last_reason_detail,
+                last_reason_at_ms=agent.last_reason_at_ms,
+                capabilities=agent.capabilities,
+                version=agent.version,
+                boot_id=agent.boot_id,
+                epoch=agent.epoch,
+            )
+            self._nodes[agent.id] = self._judged(node)
+        return self._nodes[agent.id]
+
+    def remove(self, agent_id: str) -> bool:
+        """Forget a revoked node; whether it was there."""
+        return self._nodes.pop(agent_id, None) is not None
+
+    def opened(self, agent_id: str, session: str, hello: Hello, remote: str) -> Node | None:
+        """A session is open. The last status stays until the new one arrives."""
+        return self._change(
+            agent_id,
+            session=session,
+            session_opened_at_ms=self._clock.time_ms(),
+            remote=remote,
+            last_frame_s=self._clock.monotonic(),
+            last_heard_at_ms=self._clock.time_ms(),
+            name=hello.name,
+            capabilities=tuple(hello.capabilities),
+            version=hello.version,
+            boot_id=hello.boot_id,
+            epoch=hello.epoch,
+        )
+
+    def heard(self, agent_id: str) -> None:
+        """Any frame came. Quiet: only a change of state is worth telling, and the next tick finds it."""
+        node = self._nodes.get(agent_id)
+        if node is not None:
+            self._nodes[agent_id] = msgspec.structs.replace(
+                node, last_frame_s=self._clock.monotonic(), last_heard_at_ms=self._clock.time_ms()
+            )
+
+    def reported(self, agent_id: str, status: NodeStatus, node_time_ms: int) -> Node | None:
+        """A status came; ``status`` is the merged picture."""
+        now_ms = self._clock.time_ms()
+        return self._change(
+            agent_id,
+            status=status,
+            status_at_ms=now_ms,
+            clock_skew_ms=node_time_ms - now_ms,
+            last_frame_s=self._clock.monotonic(),
+            last_heard_at_ms=now_ms,
+        )
+
+    def closed(self, agent_id: str, session: str, reason_code: int, detail: str) -> Node | None:
+        """A session ended; a newer one of the same agent is left alone."""
+        node = self._nodes.get(agent_id)
+        if node is None or node.session != session:
+            return None
+        return self._change(
+            agent_id,
+            session=None,
+            session_opened_at_ms=None,
+            last_reason_code=reason_code,
+            last_reason_detail=detail,
+            last_reason_at_ms=self._clock.time_ms(),
+        )
+
+    def refused(self, agent_id: str, reason_code: int, detail: str) -> Node | None:
+        """A newcomer with this identity was refused; the node's state is not touched."""
+        return self._change(
+            agent_id,
+            last_reason_code=reason_code,
+            last_reason_detail=detail,
+            last_reason_at_ms=self._clock.time_ms(),
+        )
+
+    def tick(self, due_s: float) -> list[Node]:
+        """Judge everyone anew; the nodes whose state changed. ``due_s``: when this tick should have run."""
+        self.listening = self.listening.after_tick(due_s=due_s, now_s=self._clock.monotonic(), limits=self._limits)
+        changed = []
+        for agent_id, node in self._nodes.items():
+            judged = self._judged(node)
+            if judged.state is not node.state:
+                self._nodes[agent_id] = judged
+                changed.append(judged)
+        return changed
+
+    def _change(self, agent_id: str, **fields: object) -> Node | None:
+        node = self._nodes.get(agent_id)
+        if node is None:
+            return None
+        node = self._judged(msgspec.structs.replace(node, **fields))
+        self._nodes[agent_id] = node
+        return node
+
+    def _judged(self, node: Node) -> Node:
+        state = judge(
+            ever_seen=node.last_heard_at_ms is not None,
+            connected=node.connected,
+            last_frame_s=node.last_frame_s,
+            now_s=self._clock.monotonic(),
+            listening=self.listening,
+            limits=self._limits,
+        )
+        return node if state is node.state else msgspec.structs.replace(node, state=state)

@@ -1,0 +1,1 @@
+"""What the hub keeps: the only place that speaks SQL."""

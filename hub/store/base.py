@@ -1,0 +1,211 @@
+"""The store, as the rest of the hub sees it: typed methods, no SQL.
+
+Every method that writes returns only after its transaction is committed and on the disk. Reads see every write that
+has returned. Absence is ``None``; what the caller must tell its client apart is an exception of this module.
+
+StoreError
+├── StoreClosed            the store is shutting down, nothing was written
+├── StoreVersionError      the file was written by a newer hub
+└── Conflict               the request contradicts what is stored
+    ├── NameTaken
+    └── IdempotencyConflict
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from hub.store.records import (
+    Agent,
+    Artifact,
+    Circuit,
+    EnrollRefusal,
+    EnrollToken,
+    Hub,
+    HubEvent,
+    Job,
+    JobPicture,
+    SessionRow,
+    StatusNote,
+    StoredEvent,
+    StreamHead,
+)
+from wire.frames import Event, Stream
+from wire.jobs import JobState
+
+PAGE_MAX = 1000
+"""Rows of one listing; a larger ``limit`` is cut to it."""
+
+Step = Callable[[JobPicture], JobPicture | None]
+"""A pure function from a job's picture to its next one; ``None`` for no change."""
+
+
+class StoreError(Exception):
+    """Base of the store's errors."""
+
+
+class StoreClosed(StoreError):
+    """The store is shutting down; nothing was written."""
+
+
+class StoreVersionError(StoreError):
+    """The file has a schema this version does not know."""
+
+
+class Conflict(StoreError):
+    """The request contradicts what is stored; nothing was written."""
+
+
+class NameTaken(Conflict):
+    """Another circuit has this name."""
+
+
+class IdempotencyConflict(Conflict):
+    """The idempotency key was used for another request."""
+
+
+class IngestResult(Protocol):
+    """What one batch of events did."""
+
+    @property
+    def head(self) -> int:
+        """The stream's committed head now."""
+
+    @property
+    def stored(self) -> int:
+        """Events that were new."""
+
+    @property
+    def pictures(self) -> tuple[JobPicture, ...]:
+        """Jobs that changed, as they are now."""
+
+
+class Store(Protocol):
+    """Everything the hub keeps."""
+
+    # --- the hub and its sessions
+
+    async def begin_generation(self, now_ms: int) -> Hub:
+        """Count this start; closes sessions the last run left open."""
+
+    async def open_session(self, session: SessionRow, agent: Agent) -> None:
+        """Note a session and what its hello said (boot id, epoch, version, capabilities, name)."""
+
+    async def close_session(self, session_id: str, now_ms: int, reason_code: int, detail: str) -> None:
+        """Note a session's end, also as the agent's last reason."""
+
+    async def note_reason(self, agent_id: str, now_ms: int, reason_code: int, detail: str) -> None:
+        """Note the reason of a refusal as the agent's last reason."""
+
+    async def note_status(self, notes: Sequence[StatusNote]) -> None:
+        """Write down when agents were last heard, and their last status."""
+
+    # --- agents and enrolment
+
+    async def agent(self, agent_id: str) -> Agent | None:
+        """One agent, revoked ones too."""
+
+    async def agents(self, *, after: str = "", limit: int = PAGE_MAX) -> list[Agent]:
+        """Agents by id, ascending, after ``after``."""
+
+    async def revoke_agent(self, agent_id: str, now_ms: int) -> Agent | None:
+        """Revoke; the first time stands. None if there is no such agent."""
+
+    async def add_enroll_token(self, token: EnrollToken) -> None:
+        """Store a new token."""
+
+    async def enroll_token(self, token_id: str) -> EnrollToken | None:
+        """One token."""
+
+    async def enroll_tokens(self, *, after: str = "", limit: int = PAGE_MAX) -> list[EnrollToken]:
+        """Tokens by id, ascending."""
+
+    async def revoke_enroll_token(self, token_id: str, now_ms: int) -> EnrollToken | None:
+        """Revoke; the first time stands. None if there is no such token."""
+
+    async def enroll(
+        self, *, secret_hash: bytes, enrollment_id: str, public_key: bytes, name: str, agent_id: str, now_ms: int
+    ) -> Agent | EnrollRefusal:
+        """Use a token up once and make the agent, in one transaction.
+
+        The same enrolment id with the same key and secret gives the same agent again, without a further use, also
+        after the token was used up, expired or revoked. ``agent_id`` is taken only for a new agent.
+        """
+
+    # --- artifacts and circuits
+
+    async def add_artifact(self, artifact: Artifact) -> Artifact:
+        """Note a file that lies complete in the artifact folder; the first entry stands."""
+
+    async def artifact(self, sha256: str) -> Artifact | None:
+        """One artifact."""
+
+    async def add_circuit(self, circuit: Circuit) -> tuple[Circuit, bool]:
+        """Register; the same name with the same key gives the stored one and False.
+
+        Raises:
+            NameTaken: the name belongs to another key.
+        """
+
+    async def circuit(self, id_or_name: str) -> Circuit | None:
+        """One circuit, by id, else by name."""
+
+    async def circuits(self, *, after: str = "", limit: int = PAGE_MAX) -> list[Circuit]:
+        """Circuits by id, ascending."""
+
+    # --- jobs
+
+    async def add_job(self, job: Job) -> tuple[Job, bool]:
+        """Persist a job; with a known idempotency key the stored one and False.
+
+        Raises:
+            IdempotencyConflict: the key came with another ``request_sha256`` before.
+        """
+
+    async def job(self, job_id: str) -> JobPicture | None:
+        """One job with its attempts."""
+
+    async def jobs(self, *, before: str = "", limit: int = PAGE_MAX, state: JobState | None = None) -> list[Job]:
+        """Jobs, newest first, older than the id ``before`` if given; without proof and public bytes."""
+
+    async def open_jobs(self) -> list[JobPicture]:
+        """Every job that has not ended, oldest first."""
+
+    async def change_job(self, job_id: str, step: Step) -> JobPicture | None:
+        """Apply ``step`` to the stored picture in a transaction; the new picture, None if nothing changed."""
+
+    # --- events
+
+    async def heads(self, agent_id: str, epochs: Sequence[str]) -> list[StreamHead]:
+        """Committed heads of these epochs' streams; a stream without one has none."""
+
+    async def ingest(
+        self, agent_id: str, epoch: str, stream: Stream, events: Sequence[Event], received_at_ms: int
+    ) -> IngestResult:
+        """Store new events, move the head and apply job events to their jobs: all in one transaction."""
+
+    async def node_events(
+        self, agent_id: str, *, before_ms: int | None = None, limit: int = PAGE_MAX
+    ) -> list[StoredEvent]:
+        """A node's events of all streams, newest received first."""
+
+    async def add_hub_event(self, event: HubEvent) -> None:
+        """Keep something the hub saw about a node."""
+
+    async def hub_events(self, agent_id: str, *, limit: int = PAGE_MAX) -> list[HubEvent]:
+        """What the hub saw about a node, newest first."""
+
+    # --- browsers
+
+    async def add_login_code(self, code_hash: bytes, expires_at_ms: int) -> None:
+        """Store a one-time login code by its SHA-256."""
+
+    async def use_login_code(
+        self, code_hash: bytes, session_hash: bytes, session_expires_at_ms: int, now_ms: int
+    ) -> bool:
+        """Use a code up and open a browser session, in one transaction; False for unknown, used or expired."""
+
+    async def browser_session_valid(self, session_hash: bytes, now_ms: int) -> bool:
+        """Whether a browser session is open."""
+
+    async def end_browser_session(self, session_hash: bytes) -> None:
+        """Close a browser session; closing an unknown one is fine."""

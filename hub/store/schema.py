@@ -1,0 +1,220 @@
+"""The tables, dialect-neutral. The migrations make them; a test compares both.
+
+Ids are UUIDv7 text, times Unix milliseconds, structures JSON text or, where they come from the wire, packed bytes.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+)
+
+METADATA = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+HUB = Table(
+    "hub",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("generation", BigInteger, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("started_at_ms", BigInteger, nullable=False),
+)
+
+ENROLL_TOKENS = Table(
+    "enroll_tokens",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("secret_hash", LargeBinary, nullable=False, unique=True),
+    Column("uses_max", Integer, nullable=False),
+    Column("uses", Integer, nullable=False),
+    Column("expires_at_ms", BigInteger, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("labels", Text, nullable=False),
+    Column("revoked_at_ms", BigInteger),
+)
+
+AGENTS = Table(
+    "agents",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("public_key", LargeBinary, nullable=False, unique=True),
+    Column("enrollment_id", Text, nullable=False, unique=True),
+    Column("token_id", Text, ForeignKey("enroll_tokens.id"), nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("labels", Text, nullable=False),
+    Column("revoked_at_ms", BigInteger),
+    Column("last_heard_at_ms", BigInteger),
+    Column("last_status", LargeBinary),
+    Column("last_reason_code", Integer),
+    Column("last_reason_detail", Text, nullable=False),
+    Column("last_reason_at_ms", BigInteger),
+    Column("boot_id", Text, nullable=False),
+    Column("epoch", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("capabilities", Text, nullable=False),
+)
+
+SESSIONS = Table(
+    "sessions",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("agent_id", Text, ForeignKey("agents.id"), nullable=False, index=True),
+    Column("opened_at_ms", BigInteger, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("remote", Text, nullable=False),
+    Column("boot_id", Text, nullable=False),
+    Column("epoch", Text, nullable=False),
+    Column("closed_at_ms", BigInteger),
+    Column("reason_code", Integer),
+    Column("reason_detail", Text, nullable=False),
+)
+
+ARTIFACTS = Table(
+    "artifacts",
+    METADATA,
+    Column("sha256", Text, primary_key=True),
+    Column("bytes", BigInteger, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+)
+
+CIRCUITS = Table(
+    "circuits",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("zkey_sha256", Text, ForeignKey("artifacts.sha256"), nullable=False),
+    Column("zkey_bytes", BigInteger, nullable=False),
+    Column("curve", Text, nullable=False),
+    Column("n_public", BigInteger, nullable=False),
+    Column("n_vars", BigInteger, nullable=False),
+    Column("domain_size", BigInteger, nullable=False),
+    Column("verification_key", LargeBinary, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+)
+
+JOBS = Table(
+    "jobs",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("circuit_id", Text, ForeignKey("circuits.id"), nullable=False),
+    Column("engine", Text, nullable=False),
+    Column("curve", Text, nullable=False),
+    Column("inputs", Text, nullable=False),
+    Column("created_at_ms", BigInteger, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("idempotency_key", Text, unique=True),
+    Column("request_sha256", Text, nullable=False),
+    Column("state", Text, nullable=False, index=True),
+    Column("attempt", Integer, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("error_code", Integer),
+    Column("error_detail", Text, nullable=False),
+    Column("started_at_ms", BigInteger),
+    Column("ended_at_ms", BigInteger),
+    Column("proof", LargeBinary),
+    Column("public", LargeBinary),
+    Column("timings_ms", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+)
+
+ATTEMPTS = Table(
+    "attempts",
+    METADATA,
+    Column("job_id", Text, ForeignKey("jobs.id"), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("agent_id", Text, ForeignKey("agents.id"), nullable=False, index=True),
+    Column("assigned_at_ms", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("device", Text, nullable=False),
+    Column("started_at_ms", BigInteger),
+    Column("ended_at_ms", BigInteger),
+    Column("code", Integer),
+    Column("detail", Text, nullable=False),
+    Column("outputs", Text, nullable=False),
+    Column("timings_ms", Text, nullable=False),
+)
+
+STREAM_HEADS = Table(
+    "stream_heads",
+    METADATA,
+    Column("agent_id", Text, ForeignKey("agents.id"), primary_key=True),
+    Column("epoch", Text, primary_key=True),
+    Column("stream", Text, primary_key=True),
+    Column("seq", BigInteger, nullable=False),
+)
+
+EVENTS = Table(
+    "events",
+    METADATA,
+    Column("agent_id", Text, primary_key=True),
+    Column("epoch", Text, primary_key=True),
+    Column("stream", Text, primary_key=True),
+    Column("seq", BigInteger, primary_key=True),
+    Column("time_ms", BigInteger, nullable=False),
+    Column("received_at_ms", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("packed", LargeBinary, nullable=False),
+    ForeignKeyConstraint(
+        ["agent_id", "epoch", "stream"],
+        ["stream_heads.agent_id", "stream_heads.epoch", "stream_heads.stream"],
+    ),
+    Index(None, "agent_id", "received_at_ms"),
+)
+
+HUB_EVENTS = Table(
+    "hub_events",
+    METADATA,
+    Column("id", Text, primary_key=True),
+    Column("agent_id", Text, ForeignKey("agents.id"), nullable=False),
+    Column("time_ms", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("level", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Index(None, "agent_id", "id"),
+)
+
+LOGIN_CODES = Table(
+    "login_codes",
+    METADATA,
+    Column("code_hash", LargeBinary, primary_key=True),
+    Column("expires_at_ms", BigInteger, nullable=False),
+)
+
+BROWSER_SESSIONS = Table(
+    "browser_sessions",
+    METADATA,
+    Column("session_hash", LargeBinary, primary_key=True),
+    Column("expires_at_ms", BigInteger, nullable=False),
+)
+
+__all__ = [
+    "AGENTS",
+    "ARTIFACTS",
+    "ATTEMPTS",
+    "BROWSER_SESSIONS",
+    "CIRCUITS",
+    "ENROLL_TOKENS",
+    "EVENTS",
+    "HUB",
+    "HUB_EVENTS",
+    "JOBS",
+    "LOGIN_CODES",
+    "METADATA",
+    "SESSIONS",
+    "STREAM_HEADS",
+]
