@@ -9,11 +9,16 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
-from wire.jobs import Attempt, Count, Input, Name, Output, Spec, Uuid
+from wire.jobs import Attempt, Count, FiniteFloat, Input, Name, Output, Spec, TimingsMs, Uuid
 from wire.limits import (
     EVENTS_PER_FRAME_MAX,
+    FIELDS_MAX,
+    FRAME_BYTES_MAX,
     HELD_RANGES_MAX,
+    INTEGER_MAX,
+    INTEGER_MIN,
     JOBS_HELD_MAX,
+    STREAMS_ACKNOWLEDGED_MAX,
 )
 from wire.status import NodeStatus, Text
 
@@ -23,6 +28,9 @@ Seq = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 UnixMs = Annotated[int, Meta(ge=0, le=2**53)]
 MonotonicNs = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
+Integer = Annotated[int, Meta(ge=INTEGER_MIN, le=INTEGER_MAX)]
+Fields = Annotated[dict[Name, Text | Integer | FiniteFloat | bool | None], Meta(max_length=FIELDS_MAX)]
+"""Free fields of an event or log record."""
 
 
 class Stream(StrEnum):
@@ -71,8 +79,7 @@ class JobSucceeded(
     job: Uuid
     attempt: Attempt
     outputs: Annotated[list[Output], Meta(max_length=8)]
-    timings_ms: dict[Name, float] = field(default_factory=dict)
-    """Per phase; informative only."""
+    timings_ms: TimingsMs = field(default_factory=dict)
 
 
 class JobFailed(Struct, frozen=True, tag_field="k", tag="jf", rename={"attempt": "a", "code": "c", "detail": "txt"}):
@@ -81,7 +88,7 @@ class JobFailed(Struct, frozen=True, tag_field="k", tag="jf", rename={"attempt":
     job: Uuid
     attempt: Attempt
     code: Annotated[int, Meta(ge=1, le=255)]
-    """As the exit codes: 2 malformed file, 3 mismatch, 4 proof does not verify, 5 device, 6 internal (also: worker died)."""
+    """As the exit codes: 2 malformed file, 3 mismatch, 4 proof does not verify, 5 device, 6 internal or worker died."""
     detail: Text
 
 
@@ -101,7 +108,7 @@ class NodeEvent(
     """Dotted, for example ``worker.died``, ``gpu.lost``, ``session.ended``."""
     detail: Text
     level: Level = Level.INFO
-    fields: dict[Name, str | int | float | bool | None] = field(default_factory=dict)
+    fields: Fields = field(default_factory=dict)
 
 
 class LogRecord(
@@ -112,18 +119,26 @@ class LogRecord(
     source: Name
     text: Text
     level: Level = Level.INFO
-    fields: dict[Name, str | int | float | bool | None] = field(default_factory=dict)
+    fields: Fields = field(default_factory=dict)
 
 
 class Gap(
     Struct, frozen=True, tag_field="k", tag="gap", rename={"first": "a", "last": "z", "count": "n", "reason": "txt"}
 ):
-    """A deliberate drop, in the place of what was dropped: its own ``seq`` is ``last``. Never in ``jobs``."""
+    """A deliberate drop, in the place of what was dropped: its own ``seq`` is ``last``. Never in ``jobs``.
+
+    Raises:
+        ValueError: the range is empty, or ``count`` is not its length.
+    """
 
     first: Seq
     last: Seq
     count: Count
     reason: Text
+
+    def __post_init__(self) -> None:
+        if self.last < self.first or self.count != self.last - self.first + 1:
+            raise ValueError(f"a gap of {self.count} events does not cover {self.first}..{self.last}")
 
 
 class UnknownBody(Struct, frozen=True, tag_field="k", tag="?", rename={"kind": "kd", "packed": "b"}):
@@ -135,14 +150,34 @@ class UnknownBody(Struct, frozen=True, tag_field="k", tag="?", rename={"kind": "
 
 EventBody = JobStarted | JobSucceeded | JobFailed | JobStopped | NodeEvent | LogRecord | Gap | UnknownBody
 
+STREAMS_OF: dict[type[Struct], frozenset[Stream]] = {
+    JobStarted: frozenset({Stream.JOBS}),
+    JobSucceeded: frozenset({Stream.JOBS}),
+    JobFailed: frozenset({Stream.JOBS}),
+    JobStopped: frozenset({Stream.JOBS}),
+    NodeEvent: frozenset({Stream.EVENTS}),
+    LogRecord: frozenset({Stream.LOGS}),
+    Gap: frozenset({Stream.EVENTS, Stream.LOGS}),
+    UnknownBody: frozenset(Stream),
+}
+"""Where each body may stand."""
+
 
 class Event(Struct, frozen=True, rename={"seq": "s", "time_ms": "w", "monotonic_ns": "m", "body": "b"}):
-    """One event; numbered by ``(epoch, stream, seq)``, seq from 1 without holes."""
+    """One event; numbered by ``(epoch, stream, seq)``, seq from 1 without holes.
+
+    Raises:
+        ValueError: a gap stands elsewhere than at its last number.
+    """
 
     seq: Seq
     time_ms: UnixMs
     monotonic_ns: MonotonicNs
     body: EventBody
+
+    def __post_init__(self) -> None:
+        if isinstance(self.body, Gap) and self.body.last != self.seq:
+            raise ValueError(f"event {self.seq} is a gap that ends at {self.body.last}")
 
 
 # --- agent -> hub -------------------------------------------------------------------------------------------------
@@ -217,11 +252,20 @@ class Status(
 
 
 class Events(Struct, frozen=True, tag_field="t", tag="ev", rename={"epoch": "e", "stream": "st", "events": "x"}):
-    """Events of one stream of one epoch, ascending."""
+    """Events of one stream of one epoch, ascending.
+
+    Raises:
+        ValueError: an event stands in a stream that is not its own, a gap in ``jobs`` above all.
+    """
 
     epoch: Uuid
     stream: Stream
     events: Annotated[list[Event], Meta(min_length=1, max_length=EVENTS_PER_FRAME_MAX)]
+
+    def __post_init__(self) -> None:
+        for event in self.events:
+            if self.stream not in STREAMS_OF[type(event.body)]:
+                raise ValueError(f"{type(event.body).__name__} {event.seq} stands in stream {self.stream}")
 
 
 class JobReply(
@@ -291,10 +335,11 @@ class Welcome(
     stale_after_s: Seconds
     lost_after_s: Seconds
     reconnect_spread_s: Seconds
-    frame_bytes_max: Count
+    frame_bytes_max: Annotated[int, Meta(ge=FRAME_BYTES_MAX, le=2**31 - 1)]
+    """What the hub takes; never less than this version may send, so that no event gets stuck."""
     time_ms: UnixMs
-    have: Annotated[list[StreamHave], Meta(max_length=HELD_RANGES_MAX)] = field(default_factory=list)
-    """One for each held range of the hello."""
+    have: Annotated[list[StreamHave], Meta(max_length=STREAMS_ACKNOWLEDGED_MAX)] = field(default_factory=list)
+    """One for each held range of the hello, and one for each stream of its epoch."""
     signature: Signature = b""
 
 
@@ -307,9 +352,9 @@ class Refused(Struct, frozen=True, tag_field="t", tag="no", rename={"code": "c",
 
 
 class Ack(Struct, frozen=True, tag_field="t", tag="ak", rename={"streams": "x", "status_seq": "s"}):
-    """Committed to the store, per stream, cumulative; and the last status heard, so that the agent knows it is heard."""
+    """Committed to the store, per stream, cumulative; and the last status heard: the agent knows it is heard."""
 
-    streams: Annotated[list[StreamHave], Meta(max_length=HELD_RANGES_MAX)] = field(default_factory=list)
+    streams: Annotated[list[StreamHave], Meta(max_length=STREAMS_ACKNOWLEDGED_MAX)] = field(default_factory=list)
     status_seq: Count = 0
 
 

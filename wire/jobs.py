@@ -9,15 +9,20 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from wire.errors import LocalProtocolError
-from wire.limits import NAME_CHARS_MAX, OUTPUT_INLINE_BYTES_MAX
+from wire.limits import FLOAT_MAX, NAME_CHARS_MAX, OUTPUT_INLINE_BYTES_MAX, TIMINGS_MAX
 
-Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+# The lengths stand beside the patterns because "$" also matches before a final newline.
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
 """Lower-case hex of a SHA-256."""
-Uuid = Annotated[str, Meta(pattern="^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")]
+Uuid = Annotated[str, Meta(pattern="^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$", max_length=36)]
 """A UUID in its canonical text form."""
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARS_MAX)]
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Attempt = Annotated[int, Meta(ge=1, le=1_000_000)]
+FiniteFloat = Annotated[float, Meta(ge=-FLOAT_MAX, le=FLOAT_MAX)]
+"""Neither NaN nor infinite: both are legal MessagePack and neither is legal JSON."""
+TimingsMs = Annotated[dict[Name, FiniteFloat], Meta(max_length=TIMINGS_MAX)]
+"""Milliseconds by phase; informative only."""
 
 
 class JobState(StrEnum):
@@ -106,7 +111,7 @@ def advance(state: JobState, event: JobEvent) -> JobState:
         raise InvalidTransition(state, event) from None
 
 
-class Input(Struct, frozen=True, rename={"bytes_": "n"}):
+class Input(Struct, frozen=True, rename={"sha256": "sha", "bytes_": "n"}):
     """One input of a job, never inline: named by its digest, fetched over HTTP."""
 
     role: Name
@@ -115,7 +120,7 @@ class Input(Struct, frozen=True, rename={"bytes_": "n"}):
     bytes_: Count
 
 
-class Output(Struct, frozen=True, rename={"bytes_": "n"}):
+class Output(Struct, frozen=True, rename={"sha256": "sha", "bytes_": "n"}):
     """One output of a job.
 
     ``data`` holds it whole when it is small (a proof), else it is empty and the output is uploaded by its digest.

@@ -1,5 +1,7 @@
 """Every limit of the wire, named, with its unit and its reason."""
 
+import sys
+
 PROTOCOL = "provewire.v1"
 """WebSocket subprotocol: the major version."""
 MINOR_VERSION = 0
@@ -23,11 +25,15 @@ ARRAY_ITEMS_MAX = 4096
 MAP_ITEMS_MAX = 256
 """Entries of one map."""
 
+EVENT_BYTES_MAX = FRAME_BYTES_MAX - 1024
+"""One packed event; the rest of its frame is the events frame's own head."""
 EVENTS_PER_FRAME_MAX = 512
 EVENTS_BYTES_PER_FRAME = 192 * 1024
 """Target size of one events frame; one larger event (an inline proof) still fits FRAME_BYTES_MAX."""
 EVENTS_IN_FLIGHT_MAX = 2048
-"""Sent and not yet acknowledged, per stream: the hub's memory for one agent stays bounded."""
+"""Events sent and not yet acknowledged, per stream of an epoch: the hub's memory for one agent stays bounded."""
+EVENTS_IN_FLIGHT_BYTES_MAX = 1024 * 1024
+"""The same in bytes of frames: four of the largest."""
 OUTPUT_INLINE_BYTES_MAX = 64 * 1024
 """An output carried in its event; a Groth16 proof has about 800."""
 
@@ -36,10 +42,27 @@ TEXT_CHARS_MAX = 8 * 1024
 """Reasons and error texts."""
 HELD_RANGES_MAX = 24
 """(epoch, stream) ranges in one hello; older epochs wait for the next session. Keeps the hello under 4 KiB."""
+STREAMS_ACKNOWLEDGED_MAX = HELD_RANGES_MAX + 3
+"""(epoch, stream) positions in a welcome or an ack: the held ranges, and the streams of the running epoch."""
 JOBS_HELD_MAX = 16
+FIELDS_MAX = 64
+"""Entries of an event's or log record's free fields."""
+TIMINGS_MAX = 64
+"""Phases in a result's timings."""
+FLOAT_MAX = sys.float_info.max
+INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
+"""Free integers fit the signed 64 bits of every store and language."""
+UNKNOWN_TAGS_MAX = 32
+"""Distinct unknown frame types answered in one session; further ones are passed over in silence."""
+CONTROL_FRAMES_QUEUED_MAX = 256
+"""Commands and replies a shell may queue in a session before it drains them."""
 GPUS_MAX = 64
 
 HEARTBEAT_S = 10.0
+HEARTBEATS_UNHEARD_MAX = 3
+"""Heartbeats without any acknowledgement after which the agent gives the session up."""
+TIMER_LATE_S = 2.0
+"""A timer that fires later than this was held up by its own side: the peer gets one more heartbeat to be heard."""
 STALE_AFTER_S = 30.0
 LOST_AFTER_S = 45.0
 SEND_DEADLINE_S = 10.0

@@ -56,7 +56,7 @@ SENTENCES: dict[Reason, str] = {
     Reason.UNKNOWN_AGENT: "the hub knows no such agent; enrol the node again",
     Reason.REVOKED: "the node was revoked at the hub; enrol it again if that was a mistake",
     Reason.UNSUPPORTED_VERSION: "the two sides speak no common version; upgrade the older one",
-    Reason.DUPLICATE_IDENTITY: "another machine holds a live session with the same key; give one of them a new identity",
+    Reason.DUPLICATE_IDENTITY: "another machine holds a live session with the same key; give one of the two a new one",
     Reason.WRONG_HUB_KEY: "the hub's key is not the one pinned at enrolment; enrol again only if the hub was rebuilt",
     Reason.GENERATION_WENT_BACK: "the hub is an older copy of itself; restore its latest data",
     Reason.OUT_OF_ORDER: "events or status came out of order",

@@ -9,10 +9,25 @@ from typing import Annotated
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from wire.jobs import Attempt, Count, Name, Uuid
-from wire.limits import GPUS_MAX, JOBS_HELD_MAX, TEXT_CHARS_MAX
+from wire.limits import FLOAT_MAX, GPUS_MAX, JOBS_HELD_MAX, TEXT_CHARS_MAX
 
 Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 Ratio = Annotated[float, Meta(ge=0.0, le=1.0)]
+
+_CUT = " [...] "
+
+
+def clipped(text: str, chars_max: int = TEXT_CHARS_MAX) -> str:
+    """``text`` as a frame can carry it: head and tail if it is too long, and always valid Unicode.
+
+    Error texts of other programs come in any length and, through the file system's encoding, with lone surrogates.
+    ``chars_max`` is at least 16.
+    """
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    if len(text) <= chars_max:
+        return text
+    tail = (chars_max - len(_CUT)) // 2
+    return text[: chars_max - len(_CUT) - tail] + _CUT + text[len(text) - tail :]
 
 
 class GpuState(StrEnum):
@@ -56,7 +71,7 @@ class HostReading(
 
     cpu_count: Count | None = None
     cpu_used_ratio: Ratio | None = None
-    load_1min: Annotated[float, Meta(ge=0)] | None = None
+    load_1min: Annotated[float, Meta(ge=0, le=FLOAT_MAX)] | None = None
     memory_total_bytes: Count | None = None
     memory_used_bytes: Count | None = None
     disk_total_bytes: Count | None = None
@@ -96,7 +111,7 @@ class JobProgress(
     phase: Name
     done: Count = 0
     total: Count = 0
-    elapsed_s: Annotated[float, Meta(ge=0)] = 0.0
+    elapsed_s: Annotated[float, Meta(ge=0, le=FLOAT_MAX)] = 0.0
 
 
 class OutboxReading(Struct, frozen=True, rename={"events_held": "n", "bytes_held": "b", "dropped": "dr"}):

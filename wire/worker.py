@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from wire.frames import Seconds, UnixMs
-from wire.jobs import Attempt, Count, Name, Output, Spec, Uuid
+from wire.jobs import Attempt, Count, Name, Output, Spec, TimingsMs, Uuid
 from wire.status import Text
 
 LENGTH_BYTES = 4
@@ -68,7 +68,11 @@ class Pong(Struct, frozen=True, tag_field="t", tag="po", rename={"number": "n"})
 
 
 class Progress(
-    Struct, frozen=True, tag_field="t", tag="pg", rename={"attempt": "a", "phase": "ph", "done": "d", "total": "tt", "elapsed_s": "el"}
+    Struct,
+    frozen=True,
+    tag_field="t",
+    tag="pg",
+    rename={"attempt": "a", "phase": "ph", "done": "d", "total": "tt", "elapsed_s": "el"},
 ):
     """Worker to agent: at every change of phase, and within long phases at most 5 times a second."""
 
@@ -89,7 +93,7 @@ class Ended(
 ):
     """Worker to agent: the job ended and its result is fsynced. Kept and repeated until `Release`.
 
-    ``code`` as the exit codes: 0 with outputs is success, 0 without outputs an abort, else a failure said in ``detail``.
+    ``code`` as the exit codes: 0 with outputs is success, 0 without outputs an abort, else a failure (``detail``).
     """
 
     job: Uuid
@@ -97,7 +101,7 @@ class Ended(
     code: Annotated[int, Meta(ge=0, le=255)]
     detail: Text = ""
     outputs: Annotated[list[Output], Meta(max_length=8)] = field(default_factory=list)
-    timings_ms: dict[Name, float] = field(default_factory=dict)
+    timings_ms: TimingsMs = field(default_factory=dict)
 
 
 class Greeting(
