@@ -209,7 +209,7 @@ class Artifacts:
         if self.total_bytes + bytes_ > self.total_bytes_max:
             raise StoreFull(
                 f"the hub's artifacts may have {self.total_bytes_max} bytes together"
-                f" (PROVEWIRE_ARTIFACTS_TOTAL_BYTES_MAX) and {self.total_bytes} are taken; remove some or raise it"
+                f" (PROVEWIRE_ARTIFACTS_BYTES_MAX) and {self.total_bytes} are taken; remove some or raise it"
             )
         self.total_bytes += bytes_
 

@@ -167,6 +167,14 @@ class Store(Protocol):
     async def jobs(self, *, before: str = "", limit: int = PAGE_MAX, state: JobState | None = None) -> list[Job]:
         """Jobs, newest first, older than the id ``before`` if given; without proof and public bytes."""
 
+    async def job_pictures(
+        self, *, before: str = "", limit: int = PAGE_MAX, state: JobState | None = None
+    ) -> list[JobPicture]:
+        """As `jobs`, each with its attempts (their outputs' ``data`` may be left out)."""
+
+    async def job_counts(self) -> dict[JobState, int]:
+        """How many jobs are in each state; every state has an entry."""
+
     async def open_jobs(self) -> list[JobPicture]:
         """Every job that has not ended, oldest first."""
 
