@@ -170,6 +170,14 @@ class Hub:
         path.chmod(0o600)
         return path
 
+    def wait_expired(self, token_file: Path) -> None:
+        """Until the time of an enrolment token is over."""
+        name = token_file.name.removeprefix("token-")
+        (expires_at_ms,) = (
+            made["expires_at_ms"] for made in self.call("GET", "enroll-tokens")["tokens"] if made["id"] == name
+        )
+        until(lambda: time.time() * 1000 > expires_at_ms, "the token to expire")
+
     def upload(self, data: bytes) -> str:
         digest = hashlib.sha256(data).hexdigest()
         self.call("PUT", f"artifacts/{digest}", raw=data)
@@ -203,6 +211,13 @@ class Hub:
         ended = self.job(job)
         assert ended["state"] in wanted | ENDED, ended
         return ended
+
+    def watch_to_end(self, job: str) -> Iterator[dict[str, Any]]:
+        """Every state of one job up to its end."""
+        for seen in self.watch(job):
+            yield seen
+            if seen["state"] in ENDED:
+                return
 
     def watch(self, job: str, deadline_s: float = DEADLINE_S) -> Iterator[dict[str, Any]]:
         """Every state of one job that the live stream shows."""
@@ -255,6 +270,12 @@ class Agent:
     def kill(self, number: int = signal.SIGKILL) -> int:
         assert self.process is not None
         return self.process.kill(number)
+
+    def wait_log(self, words: str) -> None:
+        """Until the agent's log says ``words``."""
+        assert self.process is not None
+        process = self.process
+        until(lambda: words in process.text(), f"{self.name} to log {words!r}")
 
     def status(self) -> dict[str, Any] | None:
         """The agent's local view over its unix socket; None while nobody answers."""
