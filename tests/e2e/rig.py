@@ -138,6 +138,11 @@ class Hub:
     def token(self) -> str:
         return (self.folder / "admin-token").read_text().strip()
 
+    @property
+    def admin(self) -> dict[str, str]:
+        """The header that lets the admin in."""
+        return {"Authorization": f"Bearer {self.token}"}
+
     def request(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> Answer:
@@ -153,7 +158,7 @@ class Hub:
     def call(self, method: str, path: str, value: Any = None, *, raw: bytes | None = None) -> Any:
         """One REST call as the admin; its JSON, or its bytes where it is none."""
         body = raw if value is None else json.dumps(value).encode()
-        headers = {"Authorization": f"Bearer {self.token}"}
+        headers = self.admin
         if value is not None:
             headers["Content-Type"] = "application/json"
         answer = self.request(method, f"/api/v1/{path}", body, headers)
@@ -212,6 +217,10 @@ class Hub:
         assert ended["state"] in wanted | ENDED, ended
         return ended
 
+    def wait_attempt_ended(self, job: str) -> None:
+        """Until the hub has judged at least one attempt of the job."""
+        until(lambda: any(one["outcome"] for one in self.job(job)["attempts"]), "an attempt to end")
+
     def watch_to_end(self, job: str) -> Iterator[dict[str, Any]]:
         """Every state of one job up to its end."""
         for seen in self.watch(job):
@@ -231,7 +240,7 @@ class Hub:
         """(event, data) of the live stream."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=deadline_s)
         try:
-            connection.request("GET", "/api/v1/live", headers={"Authorization": f"Bearer {self.token}"})
+            connection.request("GET", "/api/v1/live", headers=self.admin)
             answer = connection.getresponse()
             assert answer.status == 200
             event = ""

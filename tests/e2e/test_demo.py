@@ -1,0 +1,47 @@
+"""``provewire demo`` as the README offers it."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.e2e.rig import ROOT
+
+DEMO = [sys.executable, "-m", "cli.main", "demo"]
+
+
+def test_demo_once_leaves_a_proof_that_snarkjs_accepts(tmp_path: Path, snarkjs_accepts: Callable[[Path], bool]) -> None:
+    out = tmp_path / "out"
+    done = subprocess.run(
+        [*DEMO, "--once", "--out", str(out)], cwd=ROOT, capture_output=True, text=True, check=False, timeout=150
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(path.name for path in out.iterdir()) == ["proof.json", "public.json", "verification_key.json"]
+    assert str(out / "proof.json") in done.stdout
+    assert snarkjs_accepts(out)
+
+
+def test_demo_stays_up_with_a_page_until_ctrl_c_and_leaves_no_process(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*DEMO, "--out", str(tmp_path / "out")], cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as demo:
+        assert demo.stdout is not None
+        lines: list[str] = []
+        while not any("/login?code=" in line for line in lines):
+            assert select.select([demo.stdout], [], [], 120)[0], lines
+            line = demo.stdout.readline()
+            assert line, lines
+            lines.append(line)
+        link = next(word for line in lines for word in line.split() if "/login?code=" in word)
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(link, timeout=30) as page:
+            assert page.status == 200
+            assert "Provewire" in page.read().decode()
+        os.kill(demo.pid, signal.SIGINT)
+        assert demo.wait(timeout=60) == 0
+    left = subprocess.run(["pgrep", "-f", "pw-demo-"], capture_output=True, text=True, check=False)
+    assert left.stdout == ""
