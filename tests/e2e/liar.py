@@ -33,11 +33,11 @@ async def serve(folder: Path, proof: bytes) -> None:
                     writer.write(codec.length_prefixed(ended))
         writer.close()
 
-    folder.mkdir(parents=True, mode=0o700, exist_ok=True)
     server = await asyncio.start_unix_server(talk, folder / "worker.sock")
     async with server:
         await server.serve_forever()
 
 
 if __name__ == "__main__":
+    Path(sys.argv[1]).mkdir(parents=True, mode=0o700, exist_ok=True)
     asyncio.run(serve(Path(sys.argv[1]), Path(sys.argv[2]).read_bytes()))

@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -26,8 +27,15 @@ def test_demo_once_leaves_a_proof_that_snarkjs_accepts(tmp_path: Path, snarkjs_a
 
 
 def test_demo_stays_up_with_a_page_until_ctrl_c_and_leaves_no_process(tmp_path: Path) -> None:
+    # A temporary folder of its own, by whose name its processes are known; short, because unix sockets lie below.
+    folder = tempfile.mkdtemp(prefix="pw-")
     with subprocess.Popen(
-        [*DEMO, "--out", str(tmp_path / "out")], cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True
+        [*DEMO, "--out", str(tmp_path / "out")],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "TMPDIR": folder},
     ) as demo:
         assert demo.stdout is not None
         lines: list[str] = []
@@ -43,5 +51,7 @@ def test_demo_stays_up_with_a_page_until_ctrl_c_and_leaves_no_process(tmp_path: 
             assert "Provewire" in page.read().decode()
         os.kill(demo.pid, signal.SIGINT)
         assert demo.wait(timeout=60) == 0
-    left = subprocess.run(["pgrep", "-f", "pw-demo-"], capture_output=True, text=True, check=False)
+    left = subprocess.run(["pgrep", "-f", folder], capture_output=True, text=True, check=False)
     assert left.stdout == ""
+    assert list(Path(folder).iterdir()) == []
+    Path(folder).rmdir()
