@@ -10,7 +10,6 @@ from aiohttp import web
 from msgspec import Struct
 
 from hub.artifacts import Artifacts
-from hub.artifacts import Artifacts
 from hub.bus import Bus
 from hub.clock import Clock
 from hub.config import Config
@@ -18,7 +17,6 @@ from hub.keys import Keys
 from hub.registry import Registry
 from hub.store.base import Store
 from hub.store.records import Hub, Job
-from hub.verify import Verifier
 from hub.verify import Verifier
 from wire.jobs import Input
 from wire.reasons import Reason
@@ -76,8 +74,6 @@ STORE: web.AppKey[Store] = web.AppKey("STORE", Store)
 REGISTRY = web.AppKey("REGISTRY", Registry)
 BUS = web.AppKey("BUS", Bus)
 JOBS: web.AppKey[JobDesk] = web.AppKey("JOBS", JobDesk)
-ARTIFACTS = web.AppKey("ARTIFACTS", Artifacts)
-VERIFIER = web.AppKey("VERIFIER", Verifier)
 SESSIONS: web.AppKey[SessionDesk] = web.AppKey("SESSIONS", SessionDesk)
 ARTIFACTS = web.AppKey("ARTIFACTS", Artifacts)
 VERIFIER = web.AppKey("VERIFIER", Verifier)

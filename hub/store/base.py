@@ -14,6 +14,8 @@ StoreError
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from hub.store.records import (
     Agent,
     Artifact,
@@ -29,7 +31,7 @@ from hub.store.records import (
     StoredEvent,
     StreamHead,
 )
-from wire.frames import Event, Stream
+from wire.frames import Event, EventBody, Stream
 from wire.jobs import JobState
 
 PAGE_MAX = 1000
@@ -37,6 +39,14 @@ PAGE_MAX = 1000
 
 Step = Callable[[JobPicture], JobPicture | None]
 """A pure function from a job's picture to its next one; ``None`` for no change."""
+
+
+Applies = Callable[[EventBody], tuple[str, Step] | None]
+"""From an event's body to the job it speaks of and what it does to it."""
+
+
+class ForeignReference(Exception):
+    """Raised by a `Step`: an agent spoke of a job or attempt that is not its own; nothing was changed."""
 
 
 class StoreError(Exception):
@@ -63,20 +73,17 @@ class IdempotencyConflict(Conflict):
     """The idempotency key was used for another request."""
 
 
-class IngestResult(Protocol):
+class IngestResult(Struct, frozen=True, kw_only=True):
     """What one batch of events did."""
 
-    @property
-    def head(self) -> int:
-        """The stream's committed head now."""
-
-    @property
-    def stored(self) -> int:
-        """Events that were new."""
-
-    @property
-    def pictures(self) -> tuple[JobPicture, ...]:
-        """Jobs that changed, as they are now."""
+    head: int
+    """The stream's committed head now."""
+    stored: int
+    """Events that were new."""
+    pictures: tuple[JobPicture, ...] = ()
+    """Jobs that changed, as they are now."""
+    foreign: tuple[str, ...] = ()
+    """A sentence for each event about a job that is not the agent's."""
 
 
 class Store(Protocol):
@@ -164,13 +171,13 @@ class Store(Protocol):
     async def job(self, job_id: str) -> JobPicture | None:
         """One job with its attempts."""
 
-    async def jobs(self, *, before: str = "", limit: int = PAGE_MAX, state: JobState | None = None) -> list[Job]:
-        """Jobs, newest first, older than the id ``before`` if given; without proof and public bytes."""
-
     async def job_pictures(
         self, *, before: str = "", limit: int = PAGE_MAX, state: JobState | None = None
     ) -> list[JobPicture]:
-        """As `jobs`, each with its attempts (their outputs' ``data`` may be left out)."""
+        """Jobs with their attempts, newest first, older than the id ``before`` if given.
+
+        Without the bulk: ``proof`` and ``public`` are None and the attempts have no outputs.
+        """
 
     async def job_counts(self) -> dict[JobState, int]:
         """How many jobs are in each state; every state has an entry."""
@@ -187,9 +194,13 @@ class Store(Protocol):
         """Committed heads of these epochs' streams; a stream without one has none."""
 
     async def ingest(
-        self, agent_id: str, epoch: str, stream: Stream, events: Sequence[Event], received_at_ms: int
+        self, agent_id: str, epoch: str, stream: Stream, events: Sequence[Event], received_at_ms: int, applies: Applies
     ) -> IngestResult:
-        """Store new events, move the head and apply job events to their jobs: all in one transaction."""
+        """Store new events, move the head and apply job events to their jobs: all in one transaction.
+
+        Events at or below the head were stored before and are passed over. An event that speaks of a job that is not
+        the agent's is stored like any other, touches no job and is told in ``foreign``.
+        """
 
     async def node_events(
         self, agent_id: str, *, before_ms: int | None = None, limit: int = PAGE_MAX

@@ -35,7 +35,7 @@ class Agent(Struct, frozen=True, kw_only=True):
     last_heard_at_ms: int | None = None
     """Written coarsely: it may lag what the registry knows."""
     last_status: bytes | None = None
-    """The last full `wire.status.NodeStatus`, packed by the wire's codec; written coarsely."""
+    """The last full `wire.status.NodeStatus`, as JSON; written coarsely."""
     last_reason_code: int | None = None
     """`wire.reasons.Reason` of the last session's end or refusal."""
     last_reason_detail: str = ""
