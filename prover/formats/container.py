@@ -132,26 +132,36 @@ def section_field(ident: int, name: str) -> str:
     return f"section {ident} ({name})"
 
 
-def _map_file(path: str | PathLike[str]) -> mmap.mmap:
-    """Map a regular file read-only."""
+def open_regular(path: str | PathLike[str]) -> int:
+    """Return a read-only descriptor of a regular file; the caller closes it.
+
+    Raises:
+        MalformedFile: it cannot be opened or is something else: a folder, a device, a pipe.
+    """
     try:
         # O_NONBLOCK: opening a FIFO that nobody writes to must not hang.
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise MalformedFile(path, "", f"cannot be opened: {reason}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise MalformedFile(path, "", "is not a regular file")
+    return descriptor
+
+
+def _map_file(path: str | PathLike[str]) -> mmap.mmap:
+    """Map a regular file read-only."""
+    descriptor = open_regular(path)
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise MalformedFile(path, "", "is not a regular file")
-        if status.st_size < _FILE_HEADER.size:
+        size = os.fstat(descriptor).st_size
+        if size < _FILE_HEADER.size:
             raise MalformedFile(
-                path, "header", f"the file has {status.st_size} bytes; the header alone takes {_FILE_HEADER.size}"
+                path, "header", f"the file has {size} bytes; the header alone takes {_FILE_HEADER.size}"
             )
-        try:
-            return mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:
-            raise MalformedFile(path, "", f"cannot be mapped: {error}") from error
+        return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        raise MalformedFile(path, "", f"cannot be mapped: {error}") from error
     finally:
         os.close(descriptor)
 

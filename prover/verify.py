@@ -1,0 +1,68 @@
+"""Verification of Groth16 proofs.
+
+Plain Python over ``kernels.reference``: about 0.1 s, and 1 ms more for each public signal. Proofs come from
+rented machines and strangers, so every value is checked before it enters a formula.
+"""
+
+from collections.abc import Sequence
+
+from kernels.reference.group import group1, group2
+from kernels.reference.pairing import pairing_product_is_one
+from prover.formats.snarkjson import Proof, VerifyingKey
+
+
+def verify(vkey: VerifyingKey, public: Sequence[int], proof: Proof) -> bool:
+    """Whether a proof shows the statement that the public signals make; see ``why_rejected``."""
+    return why_rejected(vkey, public, proof) is None
+
+
+def why_rejected(vkey: VerifyingKey, public: Sequence[int], proof: Proof) -> str | None:
+    """Return None where a proof verifies, else a clause that says why not.
+
+    Args:
+        vkey: the verification key; its points were checked when it was read.
+        public: the public signals, any integers.
+        proof: the proof, any integers as coordinates.
+    """
+    problem = _wrong_public(vkey, public) or _wrong_points(vkey, proof)
+    if problem is not None:
+        return problem
+    first = group1(vkey.curve)
+    # e(A, B) = e(alpha, beta) e(sum of public_i IC_i, gamma) e(C, delta)
+    statement = first.add(vkey.ic[0], first.sum(vkey.ic[1:], public))
+    holds = pairing_product_is_one(
+        vkey.curve,
+        [
+            (first.neg(proof.a), proof.b),
+            (vkey.alpha1, vkey.beta2),
+            (statement, vkey.gamma2),
+            (proof.c, vkey.delta2),
+        ],
+    )
+    return None if holds else "the pairing equation does not hold"
+
+
+def _wrong_public(vkey: VerifyingKey, public: Sequence[int]) -> str | None:
+    """Say what is wrong with the public signals, or return None."""
+    if len(public) != vkey.n_public:
+        return f"there are {len(public)} public signals, and the verification key is for {vkey.n_public}"
+    wrong = next((index for index, value in enumerate(public) if not 0 <= value < vkey.curve.r), None)
+    return None if wrong is None else f"public signal {wrong + 1} is not below the scalar field's modulus"
+
+
+def _wrong_points(vkey: VerifyingKey, proof: Proof) -> str | None:
+    """Say which point of a proof is not what it must be, or return None."""
+    curve = vkey.curve
+    if proof.curve != curve:
+        return f"the proof is of {proof.curve.name}, the verification key of {curve.name}"
+    first, second = group1(curve), group2(curve)
+    for name, point in (("pi_a", proof.a), ("pi_c", proof.c)):
+        if point is not None and not all(0 <= value < curve.q for value in point):
+            return f"a coordinate of {name} is not below the base field's modulus"
+        if not first.contains(point):
+            return f"{name} does not lie on the curve"
+    if proof.b is not None and not all(0 <= value < curve.q for part in proof.b for value in part):
+        return "a coordinate of pi_b is not below the base field's modulus"
+    if not second.contains(proof.b) or not second.in_subgroup(proof.b):
+        return "pi_b does not lie in the twist's subgroup of order r"
+    return None
