@@ -5,6 +5,7 @@ has returned. Absence is ``None``; what the caller must tell its client apart is
 
 StoreError
 ├── StoreClosed            the store is shutting down, nothing was written
+├── StoreUnavailable       the database could not read or write (disk full, damaged): the text says what it said
 ├── StoreVersionError      the file was written by a newer hub
 └── Conflict               the request contradicts what is stored
     ├── NameTaken
@@ -55,6 +56,10 @@ class StoreError(Exception):
 
 class StoreClosed(StoreError):
     """The store is shutting down; nothing was written."""
+
+
+class StoreUnavailable(StoreError):
+    """The database failed; the operation was not done."""
 
 
 class StoreVersionError(StoreError):

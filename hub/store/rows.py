@@ -1,0 +1,58 @@
+"""Between records and rows, one function each way. Columns have the names of the fields, ``bytes_`` aside."""
+
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import RowMapping
+
+from hub.store.records import Agent, Attempt, AttemptState, Circuit, EnrollToken, Job
+from wire.jobs import Input, JobState, Output
+
+Record = TypeVar("Record", bound=Struct)
+
+_LABELS = dict[str, str]
+_TIMINGS = dict[str, float]
+JSON_FIELDS: dict[type[Struct], dict[str, Any]] = {
+    Agent: {"labels": _LABELS, "capabilities": tuple[str, ...]},
+    EnrollToken: {"labels": _LABELS},
+    Job: {"inputs": tuple[Input, ...], "timings_ms": _TIMINGS},
+    Attempt: {"outputs": tuple[Output, ...], "timings_ms": _TIMINGS},
+    Circuit: {},
+}
+"""Fields kept as JSON text, with their types."""
+ENUM_FIELDS: dict[type[Struct], dict[str, type[StrEnum]]] = {
+    Job: {"state": JobState},
+    Attempt: {"state": AttemptState},
+}
+
+
+def to_row(record: Struct) -> dict[str, Any]:
+    """A record's values by column."""
+    structured = JSON_FIELDS.get(type(record), {})
+    row = {}
+    for name in record.__struct_fields__:
+        value = getattr(record, name)
+        if name in structured:
+            value = msgspec.json.encode(value).decode()
+        row["bytes" if name == "bytes_" else name] = value
+    return row
+
+
+def from_row(kind: type[Record], row: RowMapping) -> Record:
+    """The record of a row; columns the record does not have are left out."""
+    structured = JSON_FIELDS.get(kind, {})
+    enums = ENUM_FIELDS.get(kind, {})
+    values = {}
+    for name in kind.__struct_fields__:
+        column = "bytes" if name == "bytes_" else name
+        if column not in row:
+            continue  # a listing without the bulk: the field keeps its default
+        value = row[column]
+        if name in structured:
+            value = msgspec.json.decode(value, type=structured[name])
+        elif name in enums:
+            value = enums[name](value)
+        values[name] = value
+    return kind(**values)

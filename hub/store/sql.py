@@ -1,0 +1,247 @@
+"""The store over any SQL database: one writer, a few readers. What differs by database is how the engines are made.
+
+Each method hands a statement function of `sql_fleet` or `sql_work` to the writer's thread or to a reader's.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from hub.store import sql_fleet, sql_work
+from hub.store.base import PAGE_MAX, Applies, IngestResult, Step, StoreClosed, StoreUnavailable
+from hub.store.records import (
+    Agent,
+    Artifact,
+    Circuit,
+    EnrollRefusal,
+    EnrollToken,
+    Hub,
+    HubEvent,
+    Job,
+    JobPicture,
+    SessionRow,
+    StatusNote,
+    StoredEvent,
+    StreamHead,
+)
+from hub.store.writer import Writer
+from wire.frames import Event, Stream
+from wire.jobs import JobState
+
+READERS = 2
+"""Threads that read; more would only queue at the disk."""
+
+Result = TypeVar("Result")
+
+
+class SqlStore:
+    """`hub.store.base.Store` by SQL; its docstrings hold here. Owns both engines from the moment it is made."""
+
+    def __init__(self, writing: Engine, reading: Engine) -> None:
+        self._writing = writing
+        self._reading = reading
+        self._connection = writing.connect()
+        self.writer = Writer(self._connection)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
+        self._closed = False
+
+    async def close(self) -> None:
+        """Commit what is queued, then let go of the database."""
+        if self._closed:
+            return
+        self._closed = True
+        await self.writer.close()
+        await asyncio.to_thread(self._readers.shutdown)
+        self._connection.close()
+        self._writing.dispose()
+        self._reading.dispose()
+
+    async def _read(self, query: Callable[[Connection], Result]) -> Result:
+        if self._closed:
+            raise StoreClosed("the store is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._query, query)
+
+    def _query(self, query: Callable[[Connection], Result]) -> Result:
+        try:
+            with self._reading.begin() as connection:
+                return query(connection)
+        except SQLAlchemyError as error:
+            raise StoreUnavailable(f"the store could not read: {error}") from error
+
+    # --- the hub and its sessions
+
+    async def begin_generation(self, now_ms: int) -> Hub:
+        """Count this start."""
+        return await self.writer.submit(lambda c: sql_fleet.begin_generation(c, now_ms))
+
+    async def open_session(self, session: SessionRow, agent: Agent) -> None:
+        """Note a session."""
+        await self.writer.submit(lambda c: sql_fleet.open_session(c, session, agent))
+
+    async def close_session(self, session_id: str, now_ms: int, reason_code: int, detail: str) -> None:
+        """Note a session's end."""
+        await self.writer.submit(lambda c: sql_fleet.close_session(c, session_id, now_ms, reason_code, detail))
+
+    async def note_reason(self, agent_id: str, now_ms: int, reason_code: int, detail: str) -> None:
+        """Note the reason of a refusal."""
+        await self.writer.submit(lambda c: sql_fleet.note_reason(c, agent_id, now_ms, reason_code, detail))
+
+    async def note_status(self, notes: Sequence[StatusNote]) -> None:
+        """Write down when agents were last heard."""
+        await self.writer.submit(lambda c: sql_fleet.note_status(c, notes))
+
+    # --- agents and enrolment
+
+    async def agent(self, agent_id: str) -> Agent | None:
+        """One agent."""
+        return await self._read(lambda c: sql_fleet.agent(c, agent_id))
+
+    async def agents(self, *, after: str = "", limit: int = PAGE_MAX) -> list[Agent]:
+        """Agents by id."""
+        return await self._read(lambda c: sql_fleet.agents(c, after, limit))
+
+    async def revoke_agent(self, agent_id: str, now_ms: int) -> Agent | None:
+        """Revoke an agent."""
+        return await self.writer.submit(lambda c: sql_fleet.revoke_agent(c, agent_id, now_ms))
+
+    async def add_enroll_token(self, token: EnrollToken) -> None:
+        """Store a new token."""
+        await self.writer.submit(lambda c: sql_fleet.add_enroll_token(c, token))
+
+    async def enroll_token(self, token_id: str) -> EnrollToken | None:
+        """One token."""
+        return await self._read(lambda c: sql_fleet.enroll_token(c, token_id))
+
+    async def enroll_tokens(self, *, after: str = "", limit: int = PAGE_MAX) -> list[EnrollToken]:
+        """Tokens by id."""
+        return await self._read(lambda c: sql_fleet.enroll_tokens(c, after, limit))
+
+    async def revoke_enroll_token(self, token_id: str, now_ms: int) -> EnrollToken | None:
+        """Revoke a token."""
+        return await self.writer.submit(lambda c: sql_fleet.revoke_enroll_token(c, token_id, now_ms))
+
+    async def enroll(
+        self, *, secret_hash: bytes, enrollment_id: str, public_key: bytes, name: str, agent_id: str, now_ms: int
+    ) -> Agent | EnrollRefusal:
+        """Use a token up once and make the agent."""
+        return await self.writer.submit(
+            lambda c: sql_fleet.enroll(
+                c,
+                secret_hash=secret_hash,
+                enrollment_id=enrollment_id,
+                public_key=public_key,
+                name=name,
+                agent_id=agent_id,
+                now_ms=now_ms,
+            )
+        )
+
+    # --- artifacts and circuits
+
+    async def add_artifact(self, artifact: Artifact) -> Artifact:
+        """Note a file."""
+        return await self.writer.submit(lambda c: sql_work.add_artifact(c, artifact))
+
+    async def artifact(self, sha256: str) -> Artifact | None:
+        """One artifact."""
+        return await self._read(lambda c: sql_work.artifact_of(c, sha256))
+
+    async def add_circuit(self, circuit: Circuit) -> tuple[Circuit, bool]:
+        """Register a circuit."""
+        return await self.writer.submit(lambda c: sql_work.add_circuit(c, circuit))
+
+    async def circuit(self, id_or_name: str) -> Circuit | None:
+        """One circuit."""
+        return await self._read(lambda c: sql_work.circuit(c, id_or_name))
+
+    async def circuits(self, *, after: str = "", limit: int = PAGE_MAX) -> list[Circuit]:
+        """Circuits by id."""
+        return await self._read(lambda c: sql_work.circuits(c, after, limit))
+
+    # --- jobs
+
+    async def add_job(self, job: Job) -> tuple[Job, bool]:
+        """Persist a job."""
+        return await self.writer.submit(lambda c: sql_work.add_job(c, job))
+
+    async def job(self, job_id: str) -> JobPicture | None:
+        """One job with its attempts."""
+        return await self._read(lambda c: sql_work.job(c, job_id))
+
+    async def job_pictures(
+        self, *, before: str = "", limit: int = PAGE_MAX, state: JobState | None = None
+    ) -> list[JobPicture]:
+        """A page of jobs."""
+        return await self._read(lambda c: sql_work.job_pictures(c, before, limit, state))
+
+    async def job_counts(self) -> dict[JobState, int]:
+        """Jobs by state."""
+        return await self._read(sql_work.job_counts)
+
+    async def open_jobs(self) -> list[JobPicture]:
+        """Every job that has not ended."""
+        return await self._read(sql_work.open_jobs)
+
+    async def change_job(self, job_id: str, step: Step) -> JobPicture | None:
+        """Apply a step to a job."""
+        return await self.writer.submit(lambda c: sql_work.change_job(c, job_id, step))
+
+    # --- events
+
+    async def heads(self, agent_id: str, epochs: Sequence[str]) -> list[StreamHead]:
+        """Committed heads."""
+        return await self._read(lambda c: sql_work.heads(c, agent_id, epochs))
+
+    async def ingest(
+        self,
+        agent_id: str,
+        epoch: str,
+        stream: Stream,
+        events: Sequence[Event],
+        received_at_ms: int,
+        applies: Applies,
+    ) -> IngestResult:
+        """Store new events."""
+        return await self.writer.submit(
+            lambda c: sql_work.ingest(c, agent_id, epoch, stream, events, received_at_ms, applies)
+        )
+
+    async def node_events(
+        self, agent_id: str, *, before_ms: int | None = None, limit: int = PAGE_MAX
+    ) -> list[StoredEvent]:
+        """A node's events."""
+        return await self._read(lambda c: sql_work.node_events(c, agent_id, before_ms, limit))
+
+    async def add_hub_event(self, event: HubEvent) -> None:
+        """Keep something the hub saw."""
+        await self.writer.submit(lambda c: sql_work.add_hub_event(c, event))
+
+    async def hub_events(self, agent_id: str, *, limit: int = PAGE_MAX) -> list[HubEvent]:
+        """What the hub saw."""
+        return await self._read(lambda c: sql_work.hub_events(c, agent_id, limit))
+
+    # --- browsers
+
+    async def add_login_code(self, code_hash: bytes, expires_at_ms: int) -> None:
+        """Store a login code."""
+        await self.writer.submit(lambda c: sql_fleet.add_login_code(c, code_hash, expires_at_ms))
+
+    async def use_login_code(
+        self, code_hash: bytes, session_hash: bytes, session_expires_at_ms: int, now_ms: int
+    ) -> bool:
+        """Use a login code up."""
+        return await self.writer.submit(
+            lambda c: sql_fleet.use_login_code(c, code_hash, session_hash, session_expires_at_ms, now_ms)
+        )
+
+    async def browser_session_valid(self, session_hash: bytes, now_ms: int) -> bool:
+        """Whether a browser session is open."""
+        return await self._read(lambda c: sql_fleet.browser_session_valid(c, session_hash, now_ms))
+
+    async def end_browser_session(self, session_hash: bytes) -> None:
+        """Close a browser session."""
+        await self.writer.submit(lambda c: sql_fleet.end_browser_session(c, session_hash))

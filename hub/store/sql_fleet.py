@@ -1,0 +1,223 @@
+"""Statements about the hub itself, its agents, their sessions and who may log in."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from hub.ids import uuid7
+from hub.store.base import PAGE_MAX
+from hub.store.records import Agent, EnrollRefusal, EnrollToken, Hub, SessionRow, StatusNote
+from hub.store.rows import from_row, to_row
+from hub.store.schema import AGENTS, BROWSER_SESSIONS, ENROLL_TOKENS, HUB, LOGIN_CODES, SESSIONS
+from wire.reasons import Reason
+
+SESSION_LEFT_OPEN = "the hub stopped without closing it"
+
+
+def begin_generation(connection: Connection, now_ms: int) -> Hub:
+    """Count this start."""
+    row = connection.execute(select(HUB)).mappings().one_or_none()
+    if row is None:
+        hub = Hub(id=uuid7(now_ms), generation=1, created_at_ms=now_ms, started_at_ms=now_ms)
+        connection.execute(insert(HUB), to_row(hub))
+    else:
+        hub = Hub(
+            id=row["id"],
+            generation=row["generation"] + 1,
+            created_at_ms=row["created_at_ms"],
+            started_at_ms=now_ms,
+        )
+        connection.execute(update(HUB).values(generation=hub.generation, started_at_ms=now_ms))
+    connection.execute(
+        update(SESSIONS)
+        .where(SESSIONS.c.closed_at_ms.is_(None))
+        .values(closed_at_ms=now_ms, reason_code=int(Reason.HUB_STOPPING), reason_detail=SESSION_LEFT_OPEN)
+    )
+    return hub
+
+
+def open_session(connection: Connection, session: SessionRow, agent: Agent) -> None:
+    """A session and what its hello said."""
+    connection.execute(insert(SESSIONS), to_row(session))
+    row = to_row(agent)
+    said = ("name", "boot_id", "epoch", "version", "capabilities")
+    connection.execute(
+        update(AGENTS)
+        .where(AGENTS.c.id == agent.id)
+        .values(last_heard_at_ms=session.opened_at_ms, **{column: row[column] for column in said})
+    )
+
+
+def close_session(connection: Connection, session_id: str, now_ms: int, reason_code: int, detail: str) -> None:
+    """A session's end, also as its agent's last reason."""
+    connection.execute(
+        update(SESSIONS)
+        .where(SESSIONS.c.id == session_id)
+        .values(closed_at_ms=now_ms, reason_code=reason_code, reason_detail=detail)
+    )
+    agent_id = connection.scalar(select(SESSIONS.c.agent_id).where(SESSIONS.c.id == session_id))
+    if agent_id is not None:
+        note_reason(connection, agent_id, now_ms, reason_code, detail)
+
+
+def note_reason(connection: Connection, agent_id: str, now_ms: int, reason_code: int, detail: str) -> None:
+    """The agent's last reason."""
+    connection.execute(
+        update(AGENTS)
+        .where(AGENTS.c.id == agent_id)
+        .values(last_reason_code=reason_code, last_reason_detail=detail, last_reason_at_ms=now_ms)
+    )
+
+
+def note_status(connection: Connection, notes: Sequence[StatusNote]) -> None:
+    """When agents were last heard, and their last status."""
+    for note in notes:
+        values: dict[str, object] = {"last_heard_at_ms": note.heard_at_ms}
+        if note.packed is not None:
+            values["last_status"] = note.packed
+        connection.execute(update(AGENTS).where(AGENTS.c.id == note.agent_id).values(values))
+
+
+def agent(connection: Connection, agent_id: str) -> Agent | None:
+    """One agent."""
+    row = connection.execute(select(AGENTS).where(AGENTS.c.id == agent_id)).mappings().one_or_none()
+    return None if row is None else from_row(Agent, row)
+
+
+def agents(connection: Connection, after: str, limit: int) -> list[Agent]:
+    """Agents by id."""
+    rows = connection.execute(
+        select(AGENTS).where(AGENTS.c.id > after).order_by(AGENTS.c.id).limit(min(limit, PAGE_MAX))
+    )
+    return [from_row(Agent, row) for row in rows.mappings()]
+
+
+def revoke_agent(connection: Connection, agent_id: str, now_ms: int) -> Agent | None:
+    """Revoke; the first time stands."""
+    connection.execute(
+        update(AGENTS).where(AGENTS.c.id == agent_id, AGENTS.c.revoked_at_ms.is_(None)).values(revoked_at_ms=now_ms)
+    )
+    return agent(connection, agent_id)
+
+
+# --- enrolment
+
+
+def add_enroll_token(connection: Connection, token: EnrollToken) -> None:
+    """A new token."""
+    connection.execute(insert(ENROLL_TOKENS), to_row(token))
+
+
+def enroll_token(connection: Connection, token_id: str) -> EnrollToken | None:
+    """One token."""
+    row = connection.execute(select(ENROLL_TOKENS).where(ENROLL_TOKENS.c.id == token_id)).mappings().one_or_none()
+    return None if row is None else from_row(EnrollToken, row)
+
+
+def enroll_tokens(connection: Connection, after: str, limit: int) -> list[EnrollToken]:
+    """Tokens by id."""
+    rows = connection.execute(
+        select(ENROLL_TOKENS).where(ENROLL_TOKENS.c.id > after).order_by(ENROLL_TOKENS.c.id).limit(min(limit, PAGE_MAX))
+    )
+    return [from_row(EnrollToken, row) for row in rows.mappings()]
+
+
+def revoke_enroll_token(connection: Connection, token_id: str, now_ms: int) -> EnrollToken | None:
+    """Revoke; the first time stands."""
+    connection.execute(
+        update(ENROLL_TOKENS)
+        .where(ENROLL_TOKENS.c.id == token_id, ENROLL_TOKENS.c.revoked_at_ms.is_(None))
+        .values(revoked_at_ms=now_ms)
+    )
+    return enroll_token(connection, token_id)
+
+
+def enroll(
+    connection: Connection,
+    *,
+    secret_hash: bytes,
+    enrollment_id: str,
+    public_key: bytes,
+    name: str,
+    agent_id: str,
+    now_ms: int,
+) -> Agent | EnrollRefusal:
+    """Use a token up once and make the agent; the same request again gives the same agent."""
+    row = (
+        connection.execute(select(ENROLL_TOKENS).where(ENROLL_TOKENS.c.secret_hash == secret_hash))
+        .mappings()
+        .one_or_none()
+    )
+    if row is None:
+        return EnrollRefusal.UNKNOWN
+    token = from_row(EnrollToken, row)
+    before = (
+        connection.execute(
+            select(AGENTS).where((AGENTS.c.enrollment_id == enrollment_id) | (AGENTS.c.public_key == public_key))
+        )
+        .mappings()
+        .all()
+    )
+    if before:
+        known = from_row(Agent, before[0])
+        same = (known.enrollment_id, known.public_key, known.token_id) == (enrollment_id, public_key, token.id)
+        return known if same and len(before) == 1 and known.revoked_at_ms is None else EnrollRefusal.KEY_IN_USE
+    refusal = _refusal(token, now_ms)
+    if refusal is not None:
+        return refusal
+    made = Agent(
+        id=agent_id,
+        name=name,
+        public_key=public_key,
+        enrollment_id=enrollment_id,
+        token_id=token.id,
+        created_at_ms=now_ms,
+        labels=token.labels,
+    )
+    connection.execute(
+        update(ENROLL_TOKENS).where(ENROLL_TOKENS.c.id == token.id).values(uses=ENROLL_TOKENS.c.uses + 1)
+    )
+    connection.execute(insert(AGENTS), to_row(made))
+    return made
+
+
+def _refusal(token: EnrollToken, now_ms: int) -> EnrollRefusal | None:
+    if token.revoked_at_ms is not None:
+        return EnrollRefusal.REVOKED
+    if now_ms >= token.expires_at_ms:
+        return EnrollRefusal.EXPIRED
+    return EnrollRefusal.USED_UP if token.uses >= token.uses_max else None
+
+
+# --- browsers
+
+
+def add_login_code(connection: Connection, code_hash: bytes, expires_at_ms: int) -> None:
+    """A one-time code."""
+    connection.execute(insert(LOGIN_CODES), {"code_hash": code_hash, "expires_at_ms": expires_at_ms})
+
+
+def use_login_code(
+    connection: Connection, code_hash: bytes, session_hash: bytes, session_expires_at_ms: int, now_ms: int
+) -> bool:
+    """Use a code up and open a browser session. What has expired is swept out on the way."""
+    connection.execute(delete(LOGIN_CODES).where(LOGIN_CODES.c.expires_at_ms <= now_ms))
+    connection.execute(delete(BROWSER_SESSIONS).where(BROWSER_SESSIONS.c.expires_at_ms <= now_ms))
+    used = connection.execute(delete(LOGIN_CODES).where(LOGIN_CODES.c.code_hash == code_hash))
+    if used.rowcount != 1:
+        return False
+    connection.execute(insert(BROWSER_SESSIONS), {"session_hash": session_hash, "expires_at_ms": session_expires_at_ms})
+    return True
+
+
+def browser_session_valid(connection: Connection, session_hash: bytes, now_ms: int) -> bool:
+    """Whether a browser session is open."""
+    expires_at_ms = connection.scalar(
+        select(BROWSER_SESSIONS.c.expires_at_ms).where(BROWSER_SESSIONS.c.session_hash == session_hash)
+    )
+    return expires_at_ms is not None and bool(expires_at_ms > now_ms)
+
+
+def end_browser_session(connection: Connection, session_hash: bytes) -> None:
+    """Close a browser session."""
+    connection.execute(delete(BROWSER_SESSIONS).where(BROWSER_SESSIONS.c.session_hash == session_hash))

@@ -1,0 +1,141 @@
+"""The one writer: a thread that takes many operations into one transaction and answers only after its commit.
+
+An fsync costs milliseconds, so whatever queued up during one commit shares the next. Each operation runs in a
+savepoint of its own: one that fails takes nothing else with it, and its caller gets its exception. When the commit
+itself fails (a full disk), every operation of the batch has failed.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import structlog
+from msgspec import Struct
+from sqlalchemy import Connection
+from sqlalchemy.exc import SQLAlchemyError
+
+from hub.store.base import StoreClosed, StoreError, StoreUnavailable
+
+log = structlog.get_logger(__name__)
+
+QUEUE_MAX = 4096
+"""Operations that may wait; further callers wait for room."""
+BATCH_MAX = 256
+"""Operations of one transaction: what a crash can undo, and how long a reader of the result waits."""
+
+Result = TypeVar("Result")
+Operation = Callable[[Connection], Result]
+
+
+class _Pending(Struct, eq=False):
+    operation: Operation[Any]
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+
+
+class Writer:
+    """Runs operations in the order of their submission. Made and closed on the event loop."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._loop = asyncio.get_running_loop()
+        self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._room = asyncio.Semaphore(QUEUE_MAX)
+        self._closed = False
+        self.commits = 0
+        """Transactions committed, for the metrics."""
+        self.operations = 0
+        """Operations committed, for the metrics."""
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        """Operations that wait for their turn, for the metrics."""
+        return self._queue.qsize()
+
+    async def submit(self, operation: Operation[Result]) -> Result:
+        """Run in a transaction; returns once it is committed. Cancelling the caller does not undo the write.
+
+        Raises:
+            StoreClosed: the store is shutting down.
+            StoreUnavailable: the database could not take it.
+        """
+        async with self._room:
+            if self._closed:
+                raise StoreClosed("the store is closed; nothing was written")
+            pending = _Pending(operation, self._loop.create_future())
+            self._queue.put(pending)
+            result: Result = await pending.future
+            return result
+
+    async def close(self) -> None:
+        """Commit what is queued, then stop. The connection stays its owner's to close."""
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    # --- the thread
+
+    def _run(self) -> None:
+        more = True
+        while more:
+            batch, more = self._batch()
+            if batch:
+                self._commit(self._connection, batch)
+                self._loop.call_soon_threadsafe(_resolve, batch)
+
+    def _batch(self) -> tuple[list[_Pending], bool]:
+        """Whatever waits, at least one; False once the end was reached."""
+        batch: list[_Pending] = []
+        item = self._queue.get()
+        while True:
+            if item is None:
+                return batch, False
+            batch.append(item)
+            if len(batch) >= BATCH_MAX:
+                return batch, True
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                return batch, True
+
+    def _commit(self, connection: Connection, batch: list[_Pending]) -> None:
+        try:
+            with connection.begin():
+                for pending in batch:
+                    self._attempt(connection, pending)
+        except SQLAlchemyError as error:
+            log.exception("the store could not commit", operations=len(batch))
+            for pending in batch:
+                pending.error = StoreUnavailable(f"the store could not commit: {error}")
+        else:
+            self.commits += 1
+            self.operations += len(batch)
+
+    @staticmethod
+    def _attempt(connection: Connection, pending: _Pending) -> None:
+        try:
+            with connection.begin_nested():
+                pending.result = pending.operation(connection)
+        except StoreError as error:
+            pending.error = error
+        except SQLAlchemyError as error:
+            pending.error = StoreUnavailable(f"the store could not write: {error}")
+        except Exception as error:  # noqa: BLE001 - the outermost line of someone else's operation: it is their error
+            pending.error = error
+
+
+def _resolve(batch: list[_Pending]) -> None:
+    """Answer the callers, on the event loop."""
+    for pending in batch:
+        if pending.future.done():  # the caller was cancelled; the write stands
+            continue
+        if pending.error is not None:
+            pending.future.set_exception(pending.error)
+        else:
+            pending.future.set_result(pending.result)
