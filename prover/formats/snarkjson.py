@@ -99,8 +99,8 @@ def read_bounded(path: Source, limit_bytes: int) -> bytes:
     return data
 
 
-def proof_to_json(proof: Proof) -> bytes:
-    """Return ``proof.json``."""
+def proof_to_json(proof: Proof) -> str:
+    """Return the text of ``proof.json``; ASCII, without a newline at its end."""
     return _dump(
         {
             "pi_a": _g1_strings(proof.a),
@@ -112,7 +112,7 @@ def proof_to_json(proof: Proof) -> bytes:
     )
 
 
-def proof_from_json(data: bytes, source: Source = "proof.json") -> Proof:
+def proof_from_json(data: bytes | str, source: Source = "proof.json") -> Proof:
     """Parse a proof; keys that are not needed are ignored.
 
     Args:
@@ -134,12 +134,12 @@ def proof_from_json(data: bytes, source: Source = "proof.json") -> Proof:
     )
 
 
-def public_to_json(public: Sequence[int]) -> bytes:
-    """Return ``public.json``."""
+def public_to_json(public: Sequence[int]) -> str:
+    """Return the text of ``public.json``; ASCII, without a newline at its end."""
     return _dump([str(value) for value in public])
 
 
-def public_from_json(data: bytes, source: Source = "public.json") -> list[int]:
+def public_from_json(data: bytes | str, source: Source = "public.json") -> list[int]:
     """Parse public signals. Whether each is below r is for the verifier to say.
 
     Raises:
@@ -170,8 +170,8 @@ def vkey_from_zkey(zkey: ZKey) -> VerifyingKey:
     return key
 
 
-def vkey_to_json(key: VerifyingKey) -> bytes:
-    """Return ``verification_key.json``; computes the pairing of alpha and beta, some 50 ms."""
+def vkey_to_json(key: VerifyingKey) -> str:
+    """Return the text of ``verification_key.json``; computes the pairing of alpha and beta, some 50 ms."""
     return _dump(
         {
             "protocol": PROTOCOL,
@@ -187,7 +187,7 @@ def vkey_to_json(key: VerifyingKey) -> bytes:
     )
 
 
-def vkey_from_json(data: bytes, source: Source = "verification_key.json") -> VerifyingKey:
+def vkey_from_json(data: bytes | str, source: Source = "verification_key.json") -> VerifyingKey:
     """Parse a verification key; ``vk_alphabeta_12`` and keys that are not needed are ignored.
 
     Args:
@@ -306,15 +306,15 @@ def _g2_strings(point: G2Point) -> list[list[str]]:
     return [[str(x0), str(x1)], [str(y0), str(y1)], ["1", "0"]]
 
 
-def _dump(document: object) -> bytes:
+def _dump(document: object) -> str:
     """Return JSON with snarkjs's habits; its empty array has a line break."""
-    return b"[\n]" if document == [] else json.dumps(document, indent=1).encode("ascii")
+    return "[\n]" if document == [] else json.dumps(document, indent=1)
 
 
-def _load(data: bytes, source: Source, limit_bytes: int) -> object:
+def _load(data: bytes | str, source: Source, limit_bytes: int) -> object:
     """Parse JSON of bounded size."""
     if len(data) > limit_bytes:
-        raise MalformedFile(source, "", f"has {len(data)} bytes; at most {limit_bytes} are accepted")
+        raise MalformedFile(source, "", f"is {len(data)} long; at most {limit_bytes} bytes are accepted")
     try:
         document: object = json.loads(data)
     except RecursionError as error:
@@ -324,7 +324,7 @@ def _load(data: bytes, source: Source, limit_bytes: int) -> object:
     return document
 
 
-def _load_object(data: bytes, source: Source, limit_bytes: int) -> dict[str, object]:
+def _load_object(data: bytes | str, source: Source, limit_bytes: int) -> dict[str, object]:
     document = _load(data, source, limit_bytes)
     if not isinstance(document, dict):
         raise MalformedFile(source, "", "is not a JSON object")
