@@ -28,6 +28,8 @@ Seq = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 UnixMs = Annotated[int, Meta(ge=0, le=2**53)]
 MonotonicNs = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Meta(ge=0, le=86_400)]
+Interval = Annotated[float, Meta(ge=0.01, le=86_400)]
+"""Seconds of a timer that is set again and again: never 0, which would spin."""
 Integer = Annotated[int, Meta(ge=INTEGER_MIN, le=INTEGER_MAX)]
 Fields = Annotated[dict[Name, Text | Integer | FiniteFloat | bool | None], Meta(max_length=FIELDS_MAX)]
 """Free fields of an event or log record."""
@@ -184,12 +186,20 @@ class Event(Struct, frozen=True, rename={"seq": "s", "time_ms": "w", "monotonic_
 
 
 class HeldRange(Struct, frozen=True, rename={"epoch": "e", "stream": "st", "first": "a", "last": "z"}):
-    """What the agent still holds of one stream of one epoch: first..last, inclusive."""
+    """What the agent still holds of one stream of one epoch: first..last, inclusive.
+
+    Raises:
+        ValueError: the range is empty.
+    """
 
     epoch: Uuid
     stream: Stream
     first: Seq
     last: Seq
+
+    def __post_init__(self) -> None:
+        if self.last < self.first:
+            raise ValueError(f"a held range of stream {self.stream} goes from {self.first} to {self.last}")
 
 
 class JobHeld(Struct, frozen=True, rename={"attempt": "a"}):
@@ -219,7 +229,11 @@ class Hello(
         "signature": "sig",
     },
 ):
-    """The agent's answer to the challenge. ``signature`` covers everything else, both nonces and the hub's key."""
+    """The agent's answer to the challenge. ``signature`` covers everything else, both nonces and the hub's key.
+
+    Raises:
+        ValueError: a stream of an epoch, or a job, is named twice.
+    """
 
     agent_id: Uuid
     epoch: Uuid
@@ -233,6 +247,12 @@ class Hello(
     jobs: Annotated[list[JobHeld], Meta(max_length=JOBS_HELD_MAX)] = field(default_factory=list)
     held: Annotated[list[HeldRange], Meta(max_length=HELD_RANGES_MAX)] = field(default_factory=list)
     signature: Signature = b""
+
+    def __post_init__(self) -> None:
+        if len({(item.epoch, item.stream) for item in self.held}) != len(self.held):
+            raise ValueError("a hello names the same stream of the same epoch twice")
+        if len({(item.job, item.attempt) for item in self.jobs}) != len(self.jobs):
+            raise ValueError("a hello names the same attempt of the same job twice")
 
 
 class Status(
@@ -331,9 +351,9 @@ class Welcome(
     hub_id: Uuid
     generation: Count
     minor: Annotated[int, Meta(ge=0, le=65_535)]
-    heartbeat_s: Seconds
-    stale_after_s: Seconds
-    lost_after_s: Seconds
+    heartbeat_s: Interval
+    stale_after_s: Interval
+    lost_after_s: Interval
     reconnect_spread_s: Seconds
     frame_bytes_max: Annotated[int, Meta(ge=FRAME_BYTES_MAX, le=2**31 - 1)]
     """What the hub takes; never less than this version may send, so that no event gets stuck."""

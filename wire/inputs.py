@@ -1,0 +1,149 @@
+"""What a session tells its shell: facts to act on, each a frozen value."""
+
+from dataclasses import dataclass
+
+from wire.frames import AssignJob, CancelJob, Event, Hello, JobHeld, JobReply, Stream, Welcome
+from wire.status import NodeStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The session is over: send what is left, then close with code 4000 + ``reason``.
+
+    ``reason`` is a `wire.reasons.Reason`, or the plain number of one this version does not know.
+    """
+
+    reason: int
+    detail: str
+    wait_s: float
+    """How long the peer asked to stay away; 0 when it did not."""
+    by_peer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PeerUnsupported:
+    """The peer does not know a frame type this side sent; for the log."""
+
+    tag: str
+
+
+# --- at the agent ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The hub proved its identity and opened the session. `Acknowledged` follows for what it has already."""
+
+    welcome: Welcome
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedByHub:
+    """No session; an `Ended` with the same reason follows."""
+
+    reason_code: int
+    detail: str
+    wait_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The hub's store holds everything of this stream up to ``seq``: the outbox may forget it."""
+
+    epoch: str
+    stream: Stream
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The hub acknowledged something; ``status_seq`` is the last status it heard, 0 for none."""
+
+    status_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatDue:
+    """Nothing was sent for a heartbeat: call ``send_status``."""
+
+
+@dataclass(frozen=True, slots=True)
+class FullStatusWanted:
+    """The hub asks for a full status: call ``send_status``, which will send one."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobAssigned:
+    """A job to prove; may be said more than once."""
+
+    frame: AssignJob
+
+
+@dataclass(frozen=True, slots=True)
+class JobCancelled:
+    """A job to stop; may be said more than once."""
+
+    frame: CancelJob
+
+
+AgentInput = (
+    Opened
+    | RefusedByHub
+    | Acknowledged
+    | Heard
+    | HeartbeatDue
+    | FullStatusWanted
+    | JobAssigned
+    | JobCancelled
+    | PeerUnsupported
+    | Ended
+)
+
+# --- at the hub -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HelloReceived:
+    """Look the agent up, then ``authenticate``; until then nothing in ``hello`` may be believed."""
+
+    hello: Hello
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReceived:
+    """A status in order. ``delta`` is what came, ``status`` the whole picture after it."""
+
+    status_seq: int
+    full: bool
+    delta: NodeStatus
+    status: NodeStatus
+    time_ms: int
+    monotonic_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventsReceived:
+    """Events that directly follow what was received before: store, commit, then ``acknowledge``."""
+
+    epoch: str
+    stream: Stream
+    events: list[Event]
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """The agent takes an assigned job or not."""
+
+    reply: JobReply
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The workers of these jobs are alive."""
+
+    jobs: list[JobHeld]
+
+
+HubInput = HelloReceived | StatusReceived | EventsReceived | Replied | Renewed | PeerUnsupported | Ended
