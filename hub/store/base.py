@@ -208,9 +208,17 @@ class Store(Protocol):
         """
 
     async def node_events(
-        self, agent_id: str, *, before_ms: int | None = None, limit: int = PAGE_MAX
+        self,
+        agent_id: str,
+        *,
+        stream: Stream | None = None,
+        before: tuple[int, str, str, int] | None = None,
+        limit: int = PAGE_MAX,
     ) -> list[StoredEvent]:
-        """A node's events of all streams, newest received first."""
+        """A node's events, of all streams or of one, newest received first.
+
+        Descending by (received_at_ms, epoch, stream, seq); those below ``before``, if given.
+        """
 
     async def add_hub_event(self, event: HubEvent) -> None:
         """Keep something the hub saw about a node."""
