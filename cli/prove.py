@@ -1,0 +1,128 @@
+"""``provewire prove``: one proof from a proving key and a witness, on this machine."""
+
+import argparse
+import json
+import os
+import secrets
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+
+HELP = "prove one witness of one circuit on this machine"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's options."""
+    parser.add_argument("--zkey", required=True, type=Path, metavar="F", help="proving key, as snarkjs writes it")
+    parser.add_argument("--wtns", required=True, type=Path, metavar="F", help="witness, as circom's programs write it")
+    parser.add_argument("--proof", required=True, type=Path, metavar="F", help="where the proof goes (JSON)")
+    parser.add_argument("--public", required=True, type=Path, metavar="F", help="where the public signals go (JSON)")
+    parser.add_argument("--device", default="auto", metavar="D", help="auto, host or cuda:N (default auto)")
+    parser.add_argument("--json", action="store_true", help="print times and names as one JSON line")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prove, and write both files; neither is touched unless the proof verifies."""
+    from prover.backends import open_backend  # noqa: PLC0415 - see cli.main
+    from prover.formats.snarkjson import proof_to_json, public_to_json  # noqa: PLC0415
+    from prover.formats.wtns import Witness, check_pair  # noqa: PLC0415
+    from prover.formats.zkey import ZKey  # noqa: PLC0415
+    from prover.groth16 import prove  # noqa: PLC0415
+
+    begin = time.monotonic()
+    proof_path, public_path = _outputs(args)
+    with ZKey.open(args.zkey) as zkey, Witness.open(args.wtns) as witness:
+        # Before a device is taken: a wrong pair of files is said at once.
+        check_pair(zkey, witness)
+        with open_backend(args.device) as backend:
+            result = prove(zkey, witness, backend)
+    # The proof comes last: where it stands, its public signals do too.
+    write_whole([(public_path, public_to_json(result.public)), (proof_path, proof_to_json(result.proof))])
+    elapsed_s = time.monotonic() - begin
+    if args.json:
+        print(
+            json.dumps(
+                {
+                    "proof": str(args.proof),
+                    "public": str(args.public),
+                    "device": args.device,
+                    "elapsed_ms": round(elapsed_s * 1000, 3),
+                    "timings_ms": {phase: round(value, 3) for phase, value in result.timings_ms.items()},
+                }
+            )
+        )
+    else:
+        print(f"proved and verified in {elapsed_s:.2f} s: {args.proof} {args.public}")
+    return 0
+
+
+def write_whole(texts: list[tuple[Path, str]]) -> None:
+    """Write each text to its path, all of them or, while nothing has been renamed, none.
+
+    Everything is written and fsynced beside its place first, then renamed, in order.
+
+    Raises:
+        UsageError: a file cannot be written there.
+    """
+    from cli.errors import UsageError  # noqa: PLC0415 - see cli.main
+
+    written: list[tuple[Path, Path]] = []
+    try:
+        for path, text in texts:
+            temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
+            # Mode 0666 and the umask decide, as for any output; mkstemp's 0600 would lock readers out.
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            written.append((temporary, path))
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(descriptor)
+        for temporary, path in written:
+            temporary.replace(path)
+        for folder in {path.parent for _, path in written}:
+            _sync_folder(folder)
+    except OSError as error:
+        raise UsageError(f"{error.filename or texts[-1][0]}: cannot be written: {error.strerror}") from error
+    finally:
+        for temporary, _ in written:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def _outputs(args: argparse.Namespace) -> tuple[Path, Path]:
+    """Return where both outputs really go, after refusing what would fail, or destroy a file, minutes later."""
+    from cli.errors import UsageError  # noqa: PLC0415 - see cli.main
+
+    taken = {}
+    for name in ("zkey", "wtns"):
+        with suppress(OSError):
+            taken[getattr(args, name).resolve()] = name
+    found = []
+    for name in ("proof", "public"):
+        given: Path = getattr(args, name)
+        try:
+            path = given.resolve()
+            is_special = path.exists() and not stat.S_ISREG(path.stat().st_mode)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise UsageError(f"--{name} {given}: {error}") from error
+        if is_special:
+            raise UsageError(f"--{name} {given}: something that is not a regular file stands there")
+        if path in taken:
+            raise UsageError(f"--{name} {given}: is the file of --{taken[path]} as well")
+        if not path.parent.is_dir():
+            raise UsageError(f"--{name} {given}: the folder {path.parent} does not exist")
+        if not os.access(path.parent, os.W_OK):
+            raise UsageError(f"--{name} {given}: the folder {path.parent} is not writable")
+        taken[path] = name
+        found.append(path)
+    return found[0], found[1]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make renames in a folder survive a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
