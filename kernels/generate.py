@@ -1,0 +1,118 @@
+"""Turn the curve parameters of ``kernels/curves.py`` into ``kernels/field/params/*.cuh``.
+
+``make generate`` runs this and must leave no difference: the files are committed, so that a compiler is all a
+node needs, and a test compares them with what this module says now.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from kernels import ROOT
+from kernels.curves import CURVES, Curve
+
+PARAMS: Final = ROOT / "field" / "params"
+
+_WORD_BITS: Final = 64
+_WORD_MASK: Final = (1 << _WORD_BITS) - 1
+
+_HEAD: Final = """\
+// DO NOT EDIT. Made from kernels/curves.py by kernels/generate.py (make generate).
+//
+// The prime fields of {ident}, in 64-bit words, lowest first. R is the Montgomery radix of a field.
+#pragma once
+
+#include "core/platform.cuh"
+
+namespace provewire::{ident} {{
+"""
+
+_TAIL: Final = """
+}}  // namespace provewire::{ident}
+"""
+
+_FIELD: Final = """
+// p = {modulus}
+struct {name} {{
+  static constexpr u32 bytes = {size};
+  static constexpr u32 bits = {bits};
+{constants}
+  // -1 / p mod 2^64
+  static HD constexpr u64 negative_inverse() {{ return {negative_inverse}; }}
+}};
+"""
+
+_CONSTANT: Final = """
+  // {derivation}
+  static HD constexpr u64 {name}(u32 i) {{
+    const u64 words[] = {{{words}}};
+    return words[i];
+  }}
+"""
+
+
+def _word(value: int) -> str:
+    """Return a 64-bit word as a C++ literal."""
+    return f"0x{value:016x}"
+
+
+def _constant(name: str, derivation: str, value: int, size: int) -> str:
+    """Return the function that gives the words of a constant."""
+    words = [value >> shift & _WORD_MASK for shift in range(0, 8 * size, _WORD_BITS)]
+    lines = ",\n                         ".join(
+        ", ".join(_word(word) for word in words[i : i + 4]) for i in range(0, len(words), 4)
+    )
+    return _CONSTANT.format(name=name, derivation=derivation, words=lines)
+
+
+def field_text(name: str, modulus: int, size: int) -> str:
+    """Return the parameters of one prime field as a C++ struct.
+
+    Args:
+        name: the struct's name.
+        modulus: the field's odd prime.
+        size: bytes of an element, a multiple of 8.
+    """
+    radix = 1 << 8 * size
+    constants = "".join(
+        _constant(constant, derivation, value, size)
+        for constant, derivation, value in (
+            ("modulus", "p", modulus),
+            ("half", "(p - 1) / 2", (modulus - 1) // 2),
+            ("radix", f"R mod p, R = 2^{8 * size}", radix % modulus),
+            ("radix_squared", "R^2 mod p", radix * radix % modulus),
+        )
+    )
+    return _FIELD.format(
+        name=name,
+        modulus=modulus,
+        size=size,
+        bits=modulus.bit_length(),
+        constants=constants,
+        negative_inverse=_word(-pow(modulus, -1, 1 << _WORD_BITS) % (1 << _WORD_BITS)),
+    )
+
+
+def params_text(curve: Curve) -> str:
+    """Return the whole text of a curve's parameter file."""
+    return (
+        _HEAD.format(ident=curve.ident)
+        + field_text("FqParams", curve.q, curve.n8q)
+        + field_text("FrParams", curve.r, curve.n8r)
+        + _TAIL.format(ident=curve.ident)
+    )
+
+
+def params_path(curve: Curve) -> Path:
+    """Return where a curve's parameter file lies."""
+    return PARAMS / f"{curve.ident}.cuh"
+
+
+def main() -> None:
+    """Write every parameter file."""
+    PARAMS.mkdir(parents=True, exist_ok=True)
+    for curve in CURVES:
+        params_path(curve).write_text(params_text(curve), encoding="ascii")
+
+
+if __name__ == "__main__":
+    main()
