@@ -1,7 +1,8 @@
 """Every frame, as a tagged union per direction.
 
 Python names are long; keys on the wire have 1-4 characters and never change. New fields are appended with defaults,
-receivers ignore fields they do not know. The tag is ``t``; an event's body has its own tag, ``k``.
+receivers ignore fields they do not know. A field that has its default is not sent, so that frames of an older version
+keep their bytes; hence no default may ever change. The tag is ``t``; an event's body has its own tag, ``k``.
 """
 
 from enum import StrEnum
@@ -64,7 +65,9 @@ class Capability(StrEnum):
 # --- what happened: bodies of events ------------------------------------------------------------------------------
 
 
-class JobStarted(Struct, frozen=True, tag_field="k", tag="js", rename={"attempt": "a", "device": "dev"}):
+class JobStarted(
+    Struct, frozen=True, omit_defaults=True, tag_field="k", tag="js", rename={"attempt": "a", "device": "dev"}
+):
     """A worker began (or a restarted agent found its worker still at it). Stream ``jobs``."""
 
     job: Uuid
@@ -74,7 +77,12 @@ class JobStarted(Struct, frozen=True, tag_field="k", tag="js", rename={"attempt"
 
 
 class JobSucceeded(
-    Struct, frozen=True, tag_field="k", tag="jr", rename={"attempt": "a", "outputs": "o", "timings_ms": "tm"}
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    tag_field="k",
+    tag="jr",
+    rename={"attempt": "a", "outputs": "o", "timings_ms": "tm"},
 ):
     """A worker's result. Stream ``jobs``."""
 
@@ -84,7 +92,14 @@ class JobSucceeded(
     timings_ms: TimingsMs = field(default_factory=dict)
 
 
-class JobFailed(Struct, frozen=True, tag_field="k", tag="jf", rename={"attempt": "a", "code": "c", "detail": "txt"}):
+class JobFailed(
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    tag_field="k",
+    tag="jf",
+    rename={"attempt": "a", "code": "c", "detail": "txt"},
+):
     """An attempt came to nothing on this node. Stream ``jobs``."""
 
     job: Uuid
@@ -94,7 +109,7 @@ class JobFailed(Struct, frozen=True, tag_field="k", tag="jf", rename={"attempt":
     detail: Text
 
 
-class JobStopped(Struct, frozen=True, tag_field="k", tag="jx", rename={"attempt": "a"}):
+class JobStopped(Struct, frozen=True, omit_defaults=True, tag_field="k", tag="jx", rename={"attempt": "a"}):
     """A cancelled attempt has really stopped. Stream ``jobs``."""
 
     job: Uuid
@@ -102,7 +117,12 @@ class JobStopped(Struct, frozen=True, tag_field="k", tag="jx", rename={"attempt"
 
 
 class NodeEvent(
-    Struct, frozen=True, tag_field="k", tag="ev", rename={"kind": "kd", "level": "lv", "detail": "txt", "fields": "f"}
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    tag_field="k",
+    tag="ev",
+    rename={"kind": "kd", "level": "lv", "detail": "txt", "fields": "f"},
 ):
     """Something an operator wants to know later. Stream ``events``."""
 
@@ -114,7 +134,12 @@ class NodeEvent(
 
 
 class LogRecord(
-    Struct, frozen=True, tag_field="k", tag="lg", rename={"source": "src", "level": "lv", "text": "txt", "fields": "f"}
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    tag_field="k",
+    tag="lg",
+    rename={"source": "src", "level": "lv", "text": "txt", "fields": "f"},
 ):
     """One record of a log. Stream ``logs``."""
 
@@ -125,7 +150,12 @@ class LogRecord(
 
 
 class Gap(
-    Struct, frozen=True, tag_field="k", tag="gap", rename={"first": "a", "last": "z", "count": "n", "reason": "txt"}
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    tag_field="k",
+    tag="gap",
+    rename={"first": "a", "last": "z", "count": "n", "reason": "txt"},
 ):
     """A deliberate drop, in the place of what was dropped: its own ``seq`` is ``last``. Never in ``jobs``.
 
@@ -143,7 +173,9 @@ class Gap(
             raise ValueError(f"a gap of {self.count} events does not cover {self.first}..{self.last}")
 
 
-class UnknownBody(Struct, frozen=True, tag_field="k", tag="?", rename={"kind": "kd", "packed": "b"}):
+class UnknownBody(
+    Struct, frozen=True, omit_defaults=True, tag_field="k", tag="?", rename={"kind": "kd", "packed": "b"}
+):
     """A body this version does not know, kept whole so that nothing is lost. Made by the codec, never sent."""
 
     kind: Name
@@ -165,7 +197,9 @@ STREAMS_OF: dict[type[Struct], frozenset[Stream]] = {
 """Where each body may stand."""
 
 
-class Event(Struct, frozen=True, rename={"seq": "s", "time_ms": "w", "monotonic_ns": "m", "body": "b"}):
+class Event(
+    Struct, frozen=True, omit_defaults=True, rename={"seq": "s", "time_ms": "w", "monotonic_ns": "m", "body": "b"}
+):
     """One event; numbered by ``(epoch, stream, seq)``, seq from 1 without holes.
 
     Raises:
@@ -185,8 +219,12 @@ class Event(Struct, frozen=True, rename={"seq": "s", "time_ms": "w", "monotonic_
 # --- agent -> hub -------------------------------------------------------------------------------------------------
 
 
-class HeldRange(Struct, frozen=True, rename={"epoch": "e", "stream": "st", "first": "a", "last": "z"}):
+class HeldRange(
+    Struct, frozen=True, omit_defaults=True, rename={"epoch": "e", "stream": "st", "first": "a", "last": "z"}
+):
     """What the agent still holds of one stream of one epoch: first..last, inclusive.
+
+    ``first`` is the lowest number not yet acknowledged; where a gap stands first, any number of its range up to that.
 
     Raises:
         ValueError: the range is empty.
@@ -202,7 +240,7 @@ class HeldRange(Struct, frozen=True, rename={"epoch": "e", "stream": "st", "firs
             raise ValueError(f"a held range of stream {self.stream} goes from {self.first} to {self.last}")
 
 
-class JobHeld(Struct, frozen=True, rename={"attempt": "a"}):
+class JobHeld(Struct, frozen=True, omit_defaults=True, rename={"attempt": "a"}):
     """A job the agent is still at, or whose result it still holds."""
 
     job: Uuid
@@ -212,6 +250,7 @@ class JobHeld(Struct, frozen=True, rename={"attempt": "a"}):
 class Hello(
     Struct,
     frozen=True,
+    omit_defaults=True,
     tag_field="t",
     tag="hi",
     rename={
@@ -258,6 +297,7 @@ class Hello(
 class Status(
     Struct,
     frozen=True,
+    omit_defaults=True,
     tag_field="t",
     tag="st",
     rename={"status_seq": "s", "full": "f", "time_ms": "w", "monotonic_ns": "m", "status": "b"},
@@ -271,7 +311,14 @@ class Status(
     status: NodeStatus
 
 
-class Events(Struct, frozen=True, tag_field="t", tag="ev", rename={"epoch": "e", "stream": "st", "events": "x"}):
+class Events(
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    tag_field="t",
+    tag="ev",
+    rename={"epoch": "e", "stream": "st", "events": "x"},
+):
     """Events of one stream of one epoch, ascending.
 
     Raises:
@@ -289,7 +336,12 @@ class Events(Struct, frozen=True, tag_field="t", tag="ev", rename={"epoch": "e",
 
 
 class JobReply(
-    Struct, frozen=True, tag_field="t", tag="jr", rename={"attempt": "a", "accepted": "ok", "detail": "txt"}
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    tag_field="t",
+    tag="jr",
+    rename={"attempt": "a", "accepted": "ok", "detail": "txt"},
 ):
     """Whether the agent takes an assigned job. Saying yes twice is harmless."""
 
@@ -299,7 +351,7 @@ class JobReply(
     detail: Text = ""
 
 
-class LeaseRenew(Struct, frozen=True, tag_field="t", tag="lr", rename={"jobs": "j"}):
+class LeaseRenew(Struct, frozen=True, omit_defaults=True, tag_field="t", tag="lr", rename={"jobs": "j"}):
     """The worker of each of these answered within its deadline: keep the lease."""
 
     jobs: Annotated[list[JobHeld], Meta(max_length=JOBS_HELD_MAX)]
@@ -308,7 +360,14 @@ class LeaseRenew(Struct, frozen=True, tag_field="t", tag="lr", rename={"jobs": "
 # --- hub -> agent -------------------------------------------------------------------------------------------------
 
 
-class Challenge(Struct, frozen=True, tag_field="t", tag="ch", rename={"nonce": "n", "hub_key": "k", "minor": "mi"}):
+class Challenge(
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    tag_field="t",
+    tag="ch",
+    rename={"nonce": "n", "hub_key": "k", "minor": "mi"},
+):
     """The hub's first frame."""
 
     nonce: Bytes32
@@ -317,7 +376,7 @@ class Challenge(Struct, frozen=True, tag_field="t", tag="ch", rename={"nonce": "
     minor: Annotated[int, Meta(ge=0, le=65_535)]
 
 
-class StreamHave(Struct, frozen=True, rename={"epoch": "e", "stream": "st", "seq": "s"}):
+class StreamHave(Struct, frozen=True, omit_defaults=True, rename={"epoch": "e", "stream": "st", "seq": "s"}):
     """The last number of one stream that is safely stored; 0 for none."""
 
     epoch: Uuid
@@ -328,6 +387,7 @@ class StreamHave(Struct, frozen=True, rename={"epoch": "e", "stream": "st", "seq
 class Welcome(
     Struct,
     frozen=True,
+    omit_defaults=True,
     tag_field="t",
     tag="we",
     rename={
@@ -363,7 +423,14 @@ class Welcome(
     signature: Signature = b""
 
 
-class Refused(Struct, frozen=True, tag_field="t", tag="no", rename={"code": "c", "detail": "txt", "wait_s": "w"}):
+class Refused(
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    tag_field="t",
+    tag="no",
+    rename={"code": "c", "detail": "txt", "wait_s": "w"},
+):
     """No session. ``code`` is a `wire.reasons.Reason`; numbers unknown to an older agent are shown as they are."""
 
     code: Annotated[int, Meta(ge=0, le=999)]
@@ -371,14 +438,14 @@ class Refused(Struct, frozen=True, tag_field="t", tag="no", rename={"code": "c",
     wait_s: Seconds = 0.0
 
 
-class Ack(Struct, frozen=True, tag_field="t", tag="ak", rename={"streams": "x", "status_seq": "s"}):
+class Ack(Struct, frozen=True, omit_defaults=True, tag_field="t", tag="ak", rename={"streams": "x", "status_seq": "s"}):
     """Committed to the store, per stream, cumulative; and the last status heard: the agent knows it is heard."""
 
     streams: Annotated[list[StreamHave], Meta(max_length=STREAMS_ACKNOWLEDGED_MAX)] = field(default_factory=list)
     status_seq: Count = 0
 
 
-class ReportFull(Struct, frozen=True, tag_field="t", tag="rf", rename={"detail": "txt"}):
+class ReportFull(Struct, frozen=True, omit_defaults=True, tag_field="t", tag="rf", rename={"detail": "txt"}):
     """Send a full status next."""
 
     detail: Text = ""
@@ -387,6 +454,7 @@ class ReportFull(Struct, frozen=True, tag_field="t", tag="rf", rename={"detail":
 class AssignJob(
     Struct,
     frozen=True,
+    omit_defaults=True,
     tag_field="t",
     tag="as",
     rename={
@@ -412,7 +480,9 @@ class AssignJob(
     """Bearer for ``GET /api/v1/artifacts/{sha256}``: only this job's inputs, only while it is leased."""
 
 
-class CancelJob(Struct, frozen=True, tag_field="t", tag="cx", rename={"attempt": "a", "detail": "txt"}):
+class CancelJob(
+    Struct, frozen=True, omit_defaults=True, tag_field="t", tag="cx", rename={"attempt": "a", "detail": "txt"}
+):
     """Stop, and forget the result: the job was cancelled, given to another, or is done."""
 
     job: Uuid
@@ -423,13 +493,20 @@ class CancelJob(Struct, frozen=True, tag_field="t", tag="cx", rename={"attempt":
 # --- both ways ----------------------------------------------------------------------------------------------------
 
 
-class Unsupported(Struct, frozen=True, tag_field="t", tag="un", rename={"tag": "tag"}):
+class Unsupported(Struct, frozen=True, omit_defaults=True, tag_field="t", tag="un", rename={"tag": "tag"}):
     """The answer, once, to a frame type this side does not know."""
 
     tag: Name
 
 
-class Bye(Struct, frozen=True, tag_field="t", tag="by", rename={"code": "c", "detail": "txt", "wait_s": "w"}):
+class Bye(
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    tag_field="t",
+    tag="by",
+    rename={"code": "c", "detail": "txt", "wait_s": "w"},
+):
     """Last frame before closing: a numbered reason, and how long to stay away."""
 
     code: Annotated[int, Meta(ge=0, le=999)]

@@ -172,7 +172,8 @@ class HubSession(Peer[HubState]):
     def welcome(self, welcome: Welcome) -> None:
         """Open the session. ``minor`` and ``signature`` are filled in here.
 
-        ``have`` must speak of every held range of the hello and of every stream of its epoch, with 0 for "nothing".
+        ``have`` must speak of every held range of the hello and of every stream of its epoch, with 0 for "nothing", and
+        is to be read after everything of the agent's earlier sessions was committed or given up.
 
         Raises:
             LocalProtocolError: the agent is not authenticated, or ``have`` leaves something out.

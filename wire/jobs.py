@@ -111,7 +111,7 @@ def advance(state: JobState, event: JobEvent) -> JobState:
         raise InvalidTransition(state, event) from None
 
 
-class Input(Struct, frozen=True, rename={"sha256": "sha", "bytes_": "n"}):
+class Input(Struct, frozen=True, omit_defaults=True, rename={"sha256": "sha", "bytes_": "n"}):
     """One input of a job, never inline: named by its digest, fetched over HTTP."""
 
     role: Name
@@ -120,7 +120,7 @@ class Input(Struct, frozen=True, rename={"sha256": "sha", "bytes_": "n"}):
     bytes_: Count
 
 
-class Output(Struct, frozen=True, rename={"sha256": "sha", "bytes_": "n"}):
+class Output(Struct, frozen=True, omit_defaults=True, rename={"sha256": "sha", "bytes_": "n"}):
     """One output of a job.
 
     ``data`` holds it whole when it is small (a proof), else it is empty and the output is uploaded by its digest.
@@ -133,7 +133,9 @@ class Output(Struct, frozen=True, rename={"sha256": "sha", "bytes_": "n"}):
     data: Annotated[bytes, Meta(max_length=OUTPUT_INLINE_BYTES_MAX)] = b""
 
 
-class Groth16Spec(Struct, frozen=True, tag_field="k", tag="groth16", rename={"circuit": "c", "curve": "cv"}):
+class Groth16Spec(
+    Struct, frozen=True, omit_defaults=True, tag_field="k", tag="groth16", rename={"circuit": "c", "curve": "cv"}
+):
     """What the ``groth16`` engine needs beside its inputs. Owned by that engine, opaque to the dispatcher."""
 
     circuit: Sha256

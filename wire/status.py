@@ -42,7 +42,10 @@ class GpuState(StrEnum):
 
 
 class GpuReading(
-    Struct, frozen=True, rename={"memory_total_bytes": "mt", "memory_used_bytes": "mu", "state": "st", "name": "nm"}
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    rename={"memory_total_bytes": "mt", "memory_used_bytes": "mu", "state": "st", "name": "nm"},
 ):
     """One card, keyed by its UUID (an index moves when a card is lost)."""
 
@@ -56,6 +59,7 @@ class GpuReading(
 class HostReading(
     Struct,
     frozen=True,
+    omit_defaults=True,
     rename={
         "cpu_count": "cpus",
         "cpu_used_ratio": "cpu",
@@ -91,7 +95,7 @@ class WorkerState(StrEnum):
     DOWN = "down"
 
 
-class WorkerReading(Struct, frozen=True, rename={"device": "dev", "state": "st", "detail": "txt"}):
+class WorkerReading(Struct, frozen=True, omit_defaults=True, rename={"device": "dev", "state": "st", "detail": "txt"}):
     """One worker process."""
 
     device: Name
@@ -102,7 +106,10 @@ class WorkerReading(Struct, frozen=True, rename={"device": "dev", "state": "st",
 
 
 class JobProgress(
-    Struct, frozen=True, rename={"attempt": "a", "phase": "ph", "done": "d", "total": "tt", "elapsed_s": "el"}
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    rename={"attempt": "a", "phase": "ph", "done": "d", "total": "tt", "elapsed_s": "el"},
 ):
     """How far one job is: a named phase with done of total."""
 
@@ -114,7 +121,9 @@ class JobProgress(
     elapsed_s: Annotated[float, Meta(ge=0, le=FLOAT_MAX)] = 0.0
 
 
-class OutboxReading(Struct, frozen=True, rename={"events_held": "n", "bytes_held": "b", "dropped": "dr"}):
+class OutboxReading(
+    Struct, frozen=True, omit_defaults=True, rename={"events_held": "n", "bytes_held": "b", "dropped": "dr"}
+):
     """What the agent still holds unacknowledged."""
 
     events_held: Count
@@ -125,6 +134,7 @@ class OutboxReading(Struct, frozen=True, rename={"events_held": "n", "bytes_held
 class NodeStatus(
     Struct,
     frozen=True,
+    omit_defaults=True,
     rename={"host": "h", "gpus": "g", "workers": "w", "jobs": "j", "outbox": "o", "draining": "dr", "hostname": "hn"},
 ):
     """The whole picture of a node, or the changed part of it."""

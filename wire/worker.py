@@ -18,7 +18,7 @@ PONG_DEADLINE_S = 5.0
 """A worker that does not answer a ping within this is silent, and its leases are not renewed."""
 
 
-class InputFile(Struct, frozen=True, rename={"role": "r", "path": "p"}):
+class InputFile(Struct, frozen=True, omit_defaults=True, rename={"role": "r", "path": "p"}):
     """One input, already checked against its digest, as a file the worker can map."""
 
     role: Name
@@ -28,6 +28,7 @@ class InputFile(Struct, frozen=True, rename={"role": "r", "path": "p"}):
 class Prove(
     Struct,
     frozen=True,
+    omit_defaults=True,
     tag_field="t",
     tag="pr",
     rename={"attempt": "a", "engine": "en", "spec": "sp", "inputs": "in"},
@@ -41,27 +42,27 @@ class Prove(
     inputs: Annotated[list[InputFile], Meta(max_length=8)]
 
 
-class Abort(Struct, frozen=True, tag_field="t", tag="ab", rename={"attempt": "a"}):
+class Abort(Struct, frozen=True, omit_defaults=True, tag_field="t", tag="ab", rename={"attempt": "a"}):
     """Agent to worker: stop at the next phase boundary; answered by `Ended` with code 0 and no outputs."""
 
     job: Uuid
     attempt: Attempt
 
 
-class Release(Struct, frozen=True, tag_field="t", tag="re", rename={"attempt": "a"}):
+class Release(Struct, frozen=True, omit_defaults=True, tag_field="t", tag="re", rename={"attempt": "a"}):
     """Agent to worker: the result is durable in the outbox; forget it."""
 
     job: Uuid
     attempt: Attempt
 
 
-class Ping(Struct, frozen=True, tag_field="t", tag="pi", rename={"number": "n"}):
+class Ping(Struct, frozen=True, omit_defaults=True, tag_field="t", tag="pi", rename={"number": "n"}):
     """Agent to worker."""
 
     number: Count
 
 
-class Pong(Struct, frozen=True, tag_field="t", tag="po", rename={"number": "n"}):
+class Pong(Struct, frozen=True, omit_defaults=True, tag_field="t", tag="po", rename={"number": "n"}):
     """Worker to agent."""
 
     number: Count
@@ -70,6 +71,7 @@ class Pong(Struct, frozen=True, tag_field="t", tag="po", rename={"number": "n"})
 class Progress(
     Struct,
     frozen=True,
+    omit_defaults=True,
     tag_field="t",
     tag="pg",
     rename={"attempt": "a", "phase": "ph", "done": "d", "total": "tt", "elapsed_s": "el"},
@@ -87,6 +89,7 @@ class Progress(
 class Ended(
     Struct,
     frozen=True,
+    omit_defaults=True,
     tag_field="t",
     tag="en",
     rename={"attempt": "a", "code": "c", "detail": "txt", "outputs": "o", "timings_ms": "tm"},
@@ -107,6 +110,7 @@ class Ended(
 class Greeting(
     Struct,
     frozen=True,
+    omit_defaults=True,
     tag_field="t",
     tag="gr",
     rename={"pid": "pid", "device": "dev", "started_ms": "w", "version": "v", "current": "cur"},
