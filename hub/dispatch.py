@@ -142,6 +142,12 @@ class Dispatch:
         self._leases[job_id, number] = self._lease_end(now_s)
         return True
 
+    def forget(self, job_id: str) -> None:
+        """The store does not know this job."""
+        self._jobs.pop(job_id, None)
+        for key in [key for key in self._leases if key[0] == job_id]:
+            del self._leases[key]
+
     def declined(self, agent_id: str, job_id: str, now_s: float) -> None:
         """The agent did not take the job: it is not offered it again for a while."""
         entry = self._declined.setdefault((job_id, agent_id), _Declined(0, now_s))
@@ -228,7 +234,7 @@ class Greeting(Struct, frozen=True, kw_only=True):
     missing: tuple[Attempt, ...] = ()
     """It had taken them and does not list them: lost, unless its outbox still says what became of them."""
     cancel: tuple[JobHeld, ...] = ()
-    """It is at them in vain: ended, or given to another."""
+    """It is at them in vain."""
 
 
 def greet(dispatch: Dispatch, agent_id: str, jobs: Iterable[JobHeld]) -> Greeting:
@@ -247,12 +253,11 @@ def greet(dispatch: Dispatch, agent_id: str, jobs: Iterable[JobHeld]) -> Greetin
 def in_vain(dispatch: Dispatch, agent_id: str, held: JobHeld) -> bool:
     """Whether an agent's work on an attempt without a lease can no longer be of use.
 
-    A late attempt of an open job may go on while no other attempt runs: whoever is first wins.
+    A late attempt of an open job goes on, also beside the attempt that replaced it: its work is done already, and
+    whoever is first wins.
     """
     picture = dispatch.picture(held.job)
     attempt = None if picture is None else picture.attempt(held.attempt)
-    if picture is None or attempt is None or attempt.agent_id != agent_id:
+    if attempt is None or attempt.agent_id != agent_id:
         return True
-    if attempt.state is AttemptState.RESULT:
-        return False
-    return attempt.state not in {AttemptState.EXPIRED, AttemptState.LOST} or picture.live is not None
+    return attempt.state not in {AttemptState.RESULT, AttemptState.EXPIRED, AttemptState.LOST}
