@@ -211,10 +211,15 @@ class SqlStore:
         )
 
     async def node_events(
-        self, agent_id: str, *, before_ms: int | None = None, limit: int = PAGE_MAX
+        self,
+        agent_id: str,
+        *,
+        stream: Stream | None = None,
+        before: tuple[int, str, str, int] | None = None,
+        limit: int = PAGE_MAX,
     ) -> list[StoredEvent]:
         """A node's events."""
-        return await self._read(lambda c: sql_work.node_events(c, agent_id, before_ms, limit))
+        return await self._read(lambda c: sql_work.node_events(c, agent_id, stream, before, limit))
 
     async def add_hub_event(self, event: HubEvent) -> None:
         """Keep something the hub saw."""

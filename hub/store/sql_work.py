@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import ColumnElement, Connection, Select, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, func, insert, select, tuple_, update
 
 from hub.store.base import (
     PAGE_MAX,
@@ -250,12 +250,17 @@ def _head_of(agent_id: str, epoch: str, stream: Stream) -> tuple[ColumnElement[b
     )
 
 
-def node_events(connection: Connection, agent_id: str, before_ms: int | None, limit: int) -> list[StoredEvent]:
-    """A node's events, newest received first."""
+def node_events(
+    connection: Connection, agent_id: str, stream: Stream | None, before: tuple[int, str, str, int] | None, limit: int
+) -> list[StoredEvent]:
+    """A node's events, newest received first; ``before`` is the key of the last one of the page before."""
+    key = (EVENTS.c.received_at_ms, EVENTS.c.epoch, EVENTS.c.stream, EVENTS.c.seq)
     query = select(EVENTS).where(EVENTS.c.agent_id == agent_id)
-    if before_ms is not None:
-        query = query.where(EVENTS.c.received_at_ms < before_ms)
-    query = query.order_by(EVENTS.c.received_at_ms.desc(), EVENTS.c.epoch.desc(), EVENTS.c.stream, EVENTS.c.seq.desc())
+    if stream is not None:
+        query = query.where(EVENTS.c.stream == stream.value)
+    if before is not None:
+        query = query.where(tuple_(*key) < tuple_(*before))
+    query = query.order_by(*(column.desc() for column in key))
     rows = connection.execute(query.limit(min(limit, PAGE_MAX)))
     return [from_row(StoredEvent, row) for row in rows.mappings()]
 
