@@ -33,6 +33,7 @@ class Reason(IntEnum):
     QUOTA = 19
     INTERNAL = 20
     FOREIGN_REFERENCE = 21
+    CONNECTION_LOST = 22
 
     @property
     def close_code(self) -> int:
@@ -68,4 +69,5 @@ SENTENCES: dict[Reason, str] = {
     Reason.QUOTA: "the node sent more than its quota",
     Reason.INTERNAL: "an internal fault; the log of that side says more",
     Reason.FOREIGN_REFERENCE: "a frame spoke of a job that is not this agent's",
+    Reason.CONNECTION_LOST: "the connection was cut without a goodbye; the network or the peer's process failed",
 }
