@@ -91,8 +91,23 @@ class IngestResult(Struct, frozen=True, kw_only=True):
     """A sentence for each event about a job that is not the agent's."""
 
 
+class StoreStats(Struct, frozen=True, kw_only=True):
+    """How the writer fares, for the metrics; counted since the start."""
+
+    commits: int
+    operations: int
+    commit_s_total: float
+    """Seconds spent in transactions, fsync included."""
+    waiting: int
+    """Operations that wait for their turn now."""
+    waiting_max: int
+
+
 class Store(Protocol):
     """Everything the hub keeps."""
+
+    def stats(self) -> StoreStats:
+        """How the writer fares."""
 
     # --- the hub and its sessions
 

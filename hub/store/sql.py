@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from hub.store import sql_fleet, sql_work
-from hub.store.base import PAGE_MAX, Applies, IngestResult, Step, StoreClosed, StoreUnavailable
+from hub.store.base import PAGE_MAX, Applies, IngestResult, Step, StoreClosed, StoreStats, StoreUnavailable
 from hub.store.records import (
     Agent,
     Artifact,
@@ -28,7 +28,7 @@ from hub.store.records import (
     StoredEvent,
     StreamHead,
 )
-from hub.store.writer import Writer
+from hub.store.writer import QUEUE_MAX, Writer
 from wire.frames import Event, Stream
 from wire.jobs import JobState
 
@@ -71,6 +71,16 @@ class SqlStore:
                 return query(connection)
         except SQLAlchemyError as error:
             raise StoreUnavailable(f"the store could not read: {error}") from error
+
+    def stats(self) -> StoreStats:
+        """How the writer fares."""
+        return StoreStats(
+            commits=self.writer.commits,
+            operations=self.writer.operations,
+            commit_s_total=self.writer.commit_s_total,
+            waiting=self.writer.waiting,
+            waiting_max=QUEUE_MAX,
+        )
 
     # --- the hub and its sessions
 

@@ -8,6 +8,7 @@ itself fails (a full disk), every operation of the batch has failed.
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -49,6 +50,8 @@ class Writer:
         """Transactions committed, for the metrics."""
         self.operations = 0
         """Operations committed, for the metrics."""
+        self.commit_s_total = 0.0
+        """Seconds spent in transactions, committed or not, for the metrics."""
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
         self._thread.start()
 
@@ -105,6 +108,7 @@ class Writer:
                 return batch, True
 
     def _commit(self, connection: Connection, batch: list[_Pending]) -> None:
+        began_s = time.monotonic()
         try:
             with connection.begin():
                 for pending in batch:
@@ -116,6 +120,8 @@ class Writer:
         else:
             self.commits += 1
             self.operations += len(batch)
+        finally:
+            self.commit_s_total += time.monotonic() - began_s
 
     @staticmethod
     def _attempt(connection: Connection, pending: _Pending) -> None:
