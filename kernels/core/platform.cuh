@@ -22,7 +22,7 @@
 #define UNROLL _Pragma("GCC unroll 16")
 #endif
 #define KEEP_LOOP
-#define __global__
+#define __global__ __attribute__((visibility("default")))
 #endif
 
 namespace provewire {

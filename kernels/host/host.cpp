@@ -6,18 +6,20 @@
 
 #include "core/launch.cuh"
 
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
 using provewire::u32;
 using provewire::u64;
 
 // The shape of the next launch of the calling thread: a grid of blocks, threads in each, bytes of shared memory for
 // each, and the number of CPU threads that share the blocks out.
-extern "C" void provewire_shape(u64 blocks_x, u64 blocks_y, u32 threads, u64 shared_bytes, u32 cpu_threads) {
+EXPORT void provewire_shape(u64 blocks_x, u64 blocks_y, u32 threads, u64 shared_bytes, u32 cpu_threads) {
   provewire::next_shape =
       provewire::Shape{blocks_x, blocks_y, threads, cpu_threads == 0 ? 1 : cpu_threads, shared_bytes};
 }
 
 // How often an entry has run in this process.
-extern "C" u64 provewire_entry_runs(const char* entry) {
+EXPORT u64 provewire_entry_runs(const char* entry) {
   for (provewire::EntryCount* count = provewire::EntryCount::first.load(); count != nullptr; count = count->next) {
     if (std::strcmp(count->name, entry) == 0) return count->runs.load();
   }
@@ -25,13 +27,13 @@ extern "C" u64 provewire_entry_runs(const char* entry) {
 }
 
 // Memory aligned for every element type, zeroed; null where there is none.
-extern "C" void* provewire_allocate(u64 bytes) {
+EXPORT void* provewire_allocate(u64 bytes) {
   const u64 rounded = (bytes + 63) / 64 * 64;
   void* memory = rounded < bytes ? nullptr : std::aligned_alloc(64, rounded == 0 ? 64 : rounded);
   if (memory != nullptr) std::memset(memory, 0, rounded);
   return memory;
 }
 
-extern "C" void provewire_release(void* memory) { std::free(memory); }
+EXPORT void provewire_release(void* memory) { std::free(memory); }
 
-extern "C" void provewire_zero(void* memory, u64 bytes) { std::memset(memory, 0, bytes); }
+EXPORT void provewire_zero(void* memory, u64 bytes) { std::memset(memory, 0, bytes); }

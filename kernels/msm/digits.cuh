@@ -33,9 +33,10 @@ struct Digits {
     bool above = false;
     bool decided = false;
     UNROLL
-    for (u32 i = words; i-- > 0;) {
-      if (!decided && k[i] != P::half(i)) {
-        above = k[i] > P::half(i);
+    for (u32 i = 0; i < words; ++i) {
+      const u32 j = words - 1 - i;
+      if (!decided && k[j] != P::half(j)) {
+        above = k[j] > P::half(j);
         decided = true;
       }
     }

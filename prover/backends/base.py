@@ -1,0 +1,180 @@
+"""What a device is to the prover: memory, and kernels to launch on it.
+
+A backend is used by one thread at a time. Launches run in the order they were made, and everything a launch needs
+is on the device before it; ``download`` returns what the launches before it left.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Literal, Protocol, Self
+
+Data = bytes | bytearray | memoryview
+"""Whole bytes to upload; a memoryview must be contiguous."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What a plan depends on.
+
+    Attributes:
+        kind: ``cpu`` where a block's threads run one after the other, ``gpu`` where they run at once.
+        parallel: how many blocks run at once.
+        shared_bytes_max: shared memory that a block may have.
+        memory_bytes: what can be allocated at the time of asking, by the device's own account.
+    """
+
+    kind: Literal["cpu", "gpu"]
+    parallel: int
+    shared_bytes_max: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The shape of one launch.
+
+    Attributes:
+        blocks_x: blocks in the first direction, 1 to 2^31 - 1.
+        blocks_y: blocks in the second direction, 1 to 65,535.
+        threads: threads of a block, 1 to 1,024.
+        shared_bytes: shared memory of a block.
+    """
+
+    blocks_x: int
+    blocks_y: int = 1
+    threads: int = 256
+    shared_bytes: int = 0
+
+
+class Buffer(Protocol):
+    """Memory of a device."""
+
+    @property
+    def address(self) -> int:
+        """Where it begins, as kernels see it; aligned to 64 bytes."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Its size."""
+        ...
+
+
+class Backend(Protocol):
+    """A device that runs the kernels; a context manager."""
+
+    @property
+    def name(self) -> str:
+        """How a user names it: ``host`` or ``cuda:N``."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What it is, for people."""
+        ...
+
+    def traits(self) -> Traits:
+        """Return what plans depend on, as it is now."""
+        ...
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Return zeroed memory.
+
+        Raises:
+            DeviceError: there is not so much.
+        """
+        ...
+
+    def release(self, buffer: Buffer) -> None:
+        """Give a buffer back; releasing one twice does nothing."""
+        ...
+
+    def upload(self, buffer: Buffer, data: Data, offset: int = 0) -> None:
+        """Copy ``data`` to ``offset`` in a buffer.
+
+        Raises:
+            ValueError: it does not fit.
+        """
+        ...
+
+    def download(self, buffer: Buffer, offset: int, nbytes: int) -> bytes:
+        """Return a copy of a part of a buffer.
+
+        Raises:
+            ValueError: the part does not lie in it.
+        """
+        ...
+
+    def zero(self, buffer: Buffer) -> None:
+        """Set every byte of a buffer to zero."""
+        ...
+
+    def launch(self, entry: str, launch: Launch, arguments: Sequence[int]) -> None:
+        """Run a kernel.
+
+        Args:
+            entry: the entry's name.
+            launch: its shape.
+            arguments: addresses and numbers below 2^64, in the entry's order.
+
+        Raises:
+            DeviceError: the device has no such entry, or the launch failed.
+            ValueError: the number of arguments is not the entry's.
+        """
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Scope:
+    """Buffers that are released together; a context manager.
+
+    Everything allocated as secret is zeroed before it is released, whatever ended the scope.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._buffers: list[tuple[Buffer, bool]] = []
+
+    def allocate(self, nbytes: int, *, secret: bool = False) -> Buffer:
+        """Return zeroed memory that lives as long as the scope.
+
+        Raises:
+            DeviceError: there is not so much.
+        """
+        buffer = self._backend.allocate(nbytes)
+        self._buffers.append((buffer, secret))
+        return buffer
+
+    def uploaded(self, data: Data, *, secret: bool = False) -> Buffer:
+        """Return memory holding a copy of ``data``.
+
+        Raises:
+            DeviceError: there is not so much memory.
+        """
+        buffer = self.allocate(memoryview(data).nbytes, secret=secret)
+        self._backend.upload(buffer, data)
+        return buffer
+
+    def close(self) -> None:
+        """Release everything, in the reverse of the order it was allocated in."""
+        while self._buffers:
+            buffer, secret = self._buffers.pop()
+            try:
+                if secret:
+                    self._backend.zero(buffer)
+            finally:
+                self._backend.release(buffer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,179 @@
+"""Building the host device: the kernels, compiled by whatever C++ compiler the machine has.
+
+The shared object is kept in the user's cache folder under the digest of everything it was made from: sources, flags
+and the compiler's own version line. Processes that build at once wait for each other, and an object appears in its
+place only when it is whole.
+"""
+
+import fcntl
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import structlog
+from platformdirs import user_cache_dir
+
+from kernels import ROOT
+from prover.errors import DeviceError
+
+log = structlog.get_logger(__name__)
+
+COMPILERS: Final = ("g++", "clang++", "c++")
+"""Tried in this order where CXX does not name one."""
+FLAGS: Final = ("-std=c++17", "-O2", "-fPIC", "-pthread", "-fvisibility=hidden")
+BUILD_DEADLINE_S: Final = 600
+"""No compiler takes this long; one that hangs must not hang the prover for ever."""
+HOST_SOURCE: Final = "host/host.cpp"
+
+_SUFFIXES: Final = {".cuh", ".cu", ".cpp"}
+
+
+def find_compiler() -> list[str]:
+    """Return the command of the C++ compiler, split into words.
+
+    Raises:
+        DeviceError: there is none.
+    """
+    named = os.environ.get("CXX", "").strip()
+    if named:
+        try:
+            command = shlex.split(named)
+        except ValueError as error:
+            raise DeviceError(f"the environment variable CXX, {named!r}, is no command: {error}") from None
+        if shutil.which(command[0]) is None:
+            raise DeviceError(f"the environment variable CXX names {command[0]!r}, which is not on this machine")
+        return command
+    found = next((compiler for compiler in COMPILERS if shutil.which(compiler)), None)
+    if found is None:
+        raise DeviceError(
+            "the host device needs a C++ compiler, and none of g++, clang++ and c++ is on this machine; "
+            "install one (Debian, Ubuntu: apt-get install g++) or name one in the environment variable CXX"
+        )
+    return [found]
+
+
+def cache_folder() -> Path:
+    """Return the folder of built objects; it may not exist yet."""
+    return Path(user_cache_dir("provewire", appauthor=False)) / "host"
+
+
+def build(files: tuple[str, ...], extra_flags: tuple[str, ...] = ()) -> Path:
+    """Return the shared object of some entry files, building it where it is not in the cache.
+
+    Args:
+        files: entry files, as in ``kernels.entries.ENTRY_FILES``.
+        extra_flags: flags of the compiler, after our own.
+
+    Raises:
+        DeviceError: there is no compiler, it failed, or the cache folder cannot be written.
+    """
+    compiler = find_compiler()
+    sources = [ROOT / HOST_SOURCE, *(ROOT / "entry" / f"{file}.cu" for file in files)]
+    flags = [*FLAGS, *extra_flags]
+    folder = cache_folder()
+    library = folder / f"{_digest(compiler, flags, sources)}.so"
+    if library.exists():
+        return library
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _locked(library.with_suffix(".lock")):
+            if not library.exists():
+                _compile(compiler, flags, sources, library)
+    except OSError as error:
+        raise DeviceError(
+            f"{error.filename or folder}: the built kernels cannot be kept there: {error.strerror or error}; "
+            "name another folder in the environment variable XDG_CACHE_HOME"
+        ) from error
+    return library
+
+
+def _digest(compiler: list[str], flags: list[str], sources: list[Path]) -> str:
+    """Return the digest of everything an object depends on."""
+    digest = sha256()
+    parts = [*compiler, *flags, *(str(source.relative_to(ROOT)) for source in sources), _version(compiler)]
+    for part in parts:
+        digest.update(part.encode() + b"\0")
+    for path in sorted(path for path in ROOT.rglob("*") if path.suffix in _SUFFIXES):
+        text = path.read_bytes()
+        digest.update(f"{path.relative_to(ROOT)}\0{len(text)}\0".encode())
+        digest.update(text)
+    return digest.hexdigest()[:32]
+
+
+def _version(compiler: list[str]) -> str:
+    """Return what a compiler says about itself, target included."""
+    return _run([*compiler, "-v", "-E", "-x", "c++", os.devnull]).stderr
+
+
+def _compile(compiler: list[str], flags: list[str], sources: list[Path], library: Path) -> None:
+    """Compile the sources side by side and link them; the object gets its name when it is on the disk."""
+    log.info("building the host device", compiler=shlex.join(compiler), library=str(library))
+    with tempfile.TemporaryDirectory(prefix="build-", dir=library.parent) as name:
+        folder = Path(name)
+        objects = [folder / f"{source.stem}.o" for source in sources]
+        commands = [
+            [*compiler, *flags, "-I", str(ROOT), "-x", "c++", "-c", str(source), "-o", str(made)]
+            for source, made in zip(sources, objects, strict=True)
+        ]
+        with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
+            # The large ones first, so that the last one to start is a short one.
+            for done in [pool.submit(_checked, command) for command in reversed(commands)]:
+                done.result()
+        linked = folder / "host.so"
+        _checked([*compiler, "-shared", "-pthread", *map(str, objects), "-o", str(linked)])
+        with linked.open("rb") as file:
+            os.fsync(file.fileno())
+        linked.replace(library)
+
+
+def _checked(command: list[str]) -> None:
+    """Run a compiler.
+
+    Raises:
+        DeviceError: it failed; the sentence has its first error line.
+    """
+    done = _run(command)
+    if done.returncode == 0:
+        return
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    line = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "it said nothing")
+    raise DeviceError(f"{command[0]} could not compile the kernels (exit code {done.returncode}): {line}")
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command with a deadline and return what it said."""
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        return subprocess.run(  # noqa: S603 - the compiler is the user's own choice
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=BUILD_DEADLINE_S,
+            check=False,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired:
+        raise DeviceError(f"{command[0]} did not end within {BUILD_DEADLINE_S} s; it was stopped") from None
+    except OSError as error:
+        raise DeviceError(f"{command[0]} cannot be run: {error.strerror or error}") from error
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock between processes; it ends with the process at the latest."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,208 @@
+"""The host device: the kernels run phase by phase on the CPU.
+
+The interpreter's lock is free while a kernel runs. What a kernel leaves does not depend on the number of threads.
+"""
+
+import ctypes
+import os
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from kernels.entries import ENTRY_FILES, entries
+from prover.backends.base import Buffer, Data, Launch, Traits
+from prover.backends.build import build
+from prover.errors import DeviceError
+
+SHARED_BYTES_MAX: Final = 32 * 1024
+"""What a block's shared memory may take: about a first-level cache."""
+
+_MEMINFO: Final = Path("/proc/meminfo")
+_MEMORY_UNKNOWN_BYTES: Final = 1 << 62
+
+
+@dataclass(slots=True)
+class HostBuffer:
+    """Memory of the process; address 0 once it has been released."""
+
+    address: int
+    nbytes: int
+
+
+class HostBackend:
+    """The CPU as a device; a context manager.
+
+    Attributes:
+        name: ``host``.
+    """
+
+    name: Final = "host"
+
+    def __init__(
+        self,
+        *,
+        threads: int | None = None,
+        files: tuple[str, ...] = ENTRY_FILES,
+        flags: tuple[str, ...] = (),
+        parallel: int | None = None,
+    ) -> None:
+        """Build or find the kernels and load them.
+
+        Args:
+            threads: CPU threads of a launch; as many as the process may use if None.
+            files: the entry files to take in.
+            flags: more flags of the compiler.
+            parallel: what ``traits`` says instead of ``threads``, to plan as for another machine.
+
+        Raises:
+            DeviceError: the kernels cannot be built or loaded.
+        """
+        self._threads = threads or len(os.sched_getaffinity(0))
+        self._parallel = parallel or self._threads
+        self._entries = entries(files)
+        self._buffers: dict[int, HostBuffer] = {}
+        library = build(files, flags)
+        try:
+            self._library = ctypes.CDLL(str(library))
+        except OSError as error:
+            raise DeviceError(f"{library}: the built kernels cannot be loaded: {error}; delete the file") from error
+        self._allocate = self._function("provewire_allocate", ctypes.c_void_p, ctypes.c_uint64)
+        self._release = self._function("provewire_release", None, ctypes.c_void_p)
+        self._zero = self._function("provewire_zero", None, ctypes.c_void_p, ctypes.c_uint64)
+        self._shape = self._function(
+            "provewire_shape",
+            None,
+            ctypes.c_uint64,
+            ctypes.c_uint64,
+            ctypes.c_uint32,
+            ctypes.c_uint64,
+            ctypes.c_uint32,
+        )
+        self._runs = self._function("provewire_entry_runs", ctypes.c_uint64, ctypes.c_char_p)
+        self._launchers = {
+            entry.name: self._function(entry.name, None, *[ctypes.c_uint64] * len(entry.parameters))
+            for entry in self._entries.values()
+        }
+
+    @property
+    def description(self) -> str:
+        """What it is, for people."""
+        return f"{platform.machine()} CPU, {self._threads} threads"
+
+    def traits(self) -> Traits:
+        """Return what plans depend on."""
+        return Traits(
+            kind="cpu",
+            parallel=self._parallel,
+            shared_bytes_max=SHARED_BYTES_MAX,
+            memory_bytes=_available_bytes(),
+        )
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """Return zeroed memory.
+
+        Raises:
+            DeviceError: there is not so much.
+        """
+        address = self._allocate(nbytes)
+        if not address:
+            raise DeviceError(f"the host has no {nbytes} bytes of memory left for the proof")
+        buffer = HostBuffer(address, nbytes)
+        self._buffers[address] = buffer
+        return buffer
+
+    def release(self, buffer: Buffer) -> None:
+        """Give a buffer back; releasing one twice does nothing."""
+        own = self._buffers.pop(buffer.address, None)
+        if own is not None:
+            address, own.address = own.address, 0
+            self._release(address)
+
+    def upload(self, buffer: Buffer, data: Data, offset: int = 0) -> None:
+        """Copy ``data`` to ``offset`` in a buffer.
+
+        Raises:
+            ValueError: it does not fit.
+        """
+        source = memoryview(data).cast("B")
+        self._check_part(buffer, offset, source.nbytes)
+        if source.nbytes:
+            target = (ctypes.c_char * source.nbytes).from_address(buffer.address + offset)
+            memoryview(target).cast("B")[:] = source
+
+    def download(self, buffer: Buffer, offset: int, nbytes: int) -> bytes:
+        """Return a copy of a part of a buffer.
+
+        Raises:
+            ValueError: the part does not lie in it.
+        """
+        self._check_part(buffer, offset, nbytes)
+        return ctypes.string_at(buffer.address + offset, nbytes)
+
+    def zero(self, buffer: Buffer) -> None:
+        """Set every byte of a buffer to zero."""
+        self._check_part(buffer, 0, buffer.nbytes)
+        self._zero(buffer.address, buffer.nbytes)
+
+    def launch(self, entry: str, launch: Launch, arguments: Sequence[int]) -> None:
+        """Run a kernel and wait for it.
+
+        Raises:
+            DeviceError: there is no such entry.
+            ValueError: the number of arguments is not the entry's.
+        """
+        launcher = self._launchers.get(entry)
+        if launcher is None:
+            raise DeviceError(f"the host device was built without the kernel {entry}")
+        expected = len(self._entries[entry].parameters)
+        if len(arguments) != expected:
+            raise ValueError(f"{entry} takes {expected} arguments, not {len(arguments)}")
+        self._shape(launch.blocks_x, launch.blocks_y, launch.threads, launch.shared_bytes, self._threads)
+        launcher(*arguments)
+
+    def runs(self, entry: str) -> int:
+        """Return how often an entry has run to its end in this process."""
+        return int(self._runs(entry.encode()))
+
+    def close(self) -> None:
+        """Release every buffer that is left."""
+        for buffer in list(self._buffers.values()):
+            self.release(buffer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _function(self, name: str, result: type | None, *arguments: type) -> Callable[..., int]:
+        """Return a function of the library with its types declared."""
+        function = getattr(self._library, name)
+        function.restype = result
+        function.argtypes = list(arguments)
+        typed: Callable[..., int] = function
+        return typed
+
+    def _check_part(self, buffer: Buffer, offset: int, nbytes: int) -> None:
+        """Refuse a part that does not lie in a live buffer of this device."""
+        if buffer.address not in self._buffers:
+            raise ValueError("the buffer has been released, or is another device's")
+        if offset < 0 or nbytes < 0 or offset + nbytes > buffer.nbytes:
+            raise ValueError(f"bytes {offset} to {offset + nbytes} do not lie in a buffer of {buffer.nbytes}")
+
+
+def _available_bytes() -> int:
+    """Return the memory that can be had without swapping; a very large number where the system does not say."""
+    try:
+        lines = _MEMINFO.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return _MEMORY_UNKNOWN_BYTES
+    for line in lines:
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return _MEMORY_UNKNOWN_BYTES

@@ -1,0 +1,284 @@
+"""Planning: which launches a computation takes, and how much memory. Pure: sizes and a device's traits in, numbers out.
+
+The constants are counts and starting points, not measurements: where a number was tuned, the device and the date
+stand beside it.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from prover.backends.base import Launch, Traits
+
+ELEMENT_BYTES: Final = 32
+"""Bytes of a scalar field element: of every supported curve."""
+COUNTER_BYTES: Final = 4
+THREADS: Final = 256
+"""Threads of a block wherever nothing asks for another number."""
+COUNTERS_MAX: Final = (1 << 31) - 1
+"""Counts and indices of sorted entries are 31 bits wide."""
+GRID_Y_MAX: Final = 65_535
+
+TILE_LOG_MAX: Final = 10
+"""2^10 elements of 32 bytes are 32 KiB: shared memory that every device has."""
+ROWS_LOG_MAX: Final = 8
+"""Levels of one pass where a transform takes several, so that a tile has four neighbouring columns at least."""
+
+WINDOW_BITS_MAX: Final = 20
+ADD_AFFINE_PRODUCTS: Final = 10
+"""Field products of adding an affine point to a sum."""
+ADD_PRODUCTS: Final = 14
+"""Field products of adding two sums."""
+GPU_RUN: Final = 64
+GPU_FIX_UP_RUN: Final = 16
+CPU_RUNS_PER_THREAD: Final = 8
+"""Enough shares that a CPU thread which was held up does not hold up the others."""
+SCRATCH_SHARE: Final = 4
+"""The sort of one multi-exponentiation may take this part of the memory that is left: a quarter."""
+
+
+def ceil_div(number: int, divisor: int) -> int:
+    """Return the quotient, rounded up."""
+    return -(-number // divisor)
+
+
+def flat(count: int, per_thread: int = 1) -> Launch:
+    """Return the launch in which each thread takes ``per_thread`` of ``count`` items, one block at least."""
+    return Launch(blocks_x=max(1, ceil_div(count, THREADS * per_thread)), threads=THREADS)
+
+
+@dataclass(frozen=True, slots=True)
+class ScanLevel:
+    """One level of prefix sums.
+
+    Attributes:
+        count: counters of the level.
+        tile: counters that one block scans.
+        per_thread: counters that one thread scans.
+        launch: of ``scan_tiles``.
+    """
+
+    count: int
+    tile: int
+    per_thread: int
+    launch: Launch
+
+    @property
+    def tiles(self) -> int:
+        """Blocks, and counters of the next level."""
+        return self.launch.blocks_x
+
+
+def plan_scan(count: int, traits: Traits, *, per_thread: int | None = None) -> list[ScanLevel]:
+    """Return the levels of an exclusive scan of ``count`` counters, the last one a single tile.
+
+    Args:
+        count: at least 1.
+        traits: the device.
+        per_thread: counters of one thread, to force tiny tiles.
+    """
+    threads = 1 if traits.kind == "cpu" else THREADS
+    share = per_thread or (1 << 14 if traits.kind == "cpu" else 8)
+    levels = []
+    while True:
+        tiles = ceil_div(count, threads * share)
+        launch = Launch(blocks_x=tiles, threads=threads, shared_bytes=2 * threads * COUNTER_BYTES)
+        levels.append(ScanLevel(count, threads * share, share, launch))
+        if tiles == 1:
+            return levels
+        count = tiles
+
+
+@dataclass(frozen=True, slots=True)
+class NttPass:
+    """One pass of a transform: the levels over index bits ``low`` to ``low + log_rows - 1``.
+
+    Attributes:
+        low: the lowest of its bits.
+        log_rows: how many bits.
+        log_columns: logarithm of the neighbouring columns in a block's tile.
+        launch: one block for each tile, one row of blocks for each vector.
+    """
+
+    low: int
+    log_rows: int
+    log_columns: int
+    launch: Launch
+
+
+def plan_ntt(log_n: int, batch: int, traits: Traits, *, tile_log: int | None = None) -> list[NttPass]:
+    """Return the passes of an inverse transform in their order; a forward one takes them from the last to the first.
+
+    Args:
+        log_n: logarithm of the number of elements, at least 1.
+        batch: vectors transformed together.
+        traits: the device.
+        tile_log: logarithm of the elements of a tile, to force tiny tiles.
+    """
+    tile_max = tile_log or min(TILE_LOG_MAX, (traits.shared_bytes_max // ELEMENT_BYTES).bit_length() - 1)
+    if log_n <= tile_max:
+        rows = [log_n]
+    else:
+        rows_max = max(1, min(ROWS_LOG_MAX, tile_max - 2))
+        passes = ceil_div(log_n, rows_max)
+        rows = [log_n // passes + (1 if i < log_n % passes else 0) for i in range(passes)]
+    planned = []
+    low = log_n
+    for log_rows in rows:
+        low -= log_rows
+        log_columns = min(low, tile_max - log_rows)
+        tile = 1 << (log_rows + log_columns)
+        launch = Launch(
+            blocks_x=(1 << log_n) // tile,
+            blocks_y=batch,
+            threads=1 if traits.kind == "cpu" else max(1, min(THREADS, tile // 2)),
+            shared_bytes=tile * ELEMENT_BYTES,
+        )
+        planned.append(NttPass(low, log_rows, log_columns, launch))
+    return planned
+
+
+@dataclass(frozen=True, slots=True)
+class MsmPlan:
+    """How a multi-exponentiation is done.
+
+    Attributes:
+        count: points.
+        window_bits: width c of a digit's window.
+        windows: digits of a scalar.
+        chunk: points that are sorted together.
+        traits: the device.
+    """
+
+    count: int
+    window_bits: int
+    windows: int
+    chunk: int
+    traits: Traits
+
+    @property
+    def window_buckets(self) -> int:
+        """Buckets of one window."""
+        return 1 << (self.window_bits - 1)
+
+    @property
+    def buckets(self) -> int:
+        """Buckets of all windows."""
+        return self.windows * self.window_buckets
+
+    def chunks(self) -> list[tuple[int, int]]:
+        """Return the first point and the number of points of every chunk."""
+        return [(first, min(self.chunk, self.count - first)) for first in range(0, self.count, self.chunk)]
+
+    def sort_launch(self, count: int) -> tuple[Launch, int]:
+        """Return the launch of the sort's two passes over ``count`` points and the digits that a thread takes.
+
+        On a CPU one block takes a window, so that no two threads share a counter and entries keep their order.
+        """
+        if self.traits.kind == "cpu":
+            return Launch(blocks_x=1, blocks_y=self.windows, threads=1), count
+        per_thread = 16
+        return Launch(ceil_div(count, THREADS * per_thread), self.windows, THREADS), per_thread
+
+    def runs(self, entries: int) -> list[tuple[Launch, int]]:
+        """Return the launches that sum ``entries`` sorted entries by bucket, and how many a thread takes in each.
+
+        The first one is of the entries; each of the others is of the partial sums of the one before, two for each of
+        its threads; in the last a single thread does all.
+        """
+        if entries == 0:
+            return []
+        cpu = self.traits.kind == "cpu"
+        run = ceil_div(entries, self.traits.parallel * CPU_RUNS_PER_THREAD) if cpu else GPU_RUN
+        block = 1 if cpu else THREADS // 2
+        launches = []
+        items = entries
+        while True:
+            threads = ceil_div(items, run)
+            launches.append((Launch(ceil_div(threads, block), threads=block), run))
+            if threads == 1:
+                return launches
+            items = 2 * threads
+            run = items if cpu else GPU_FIX_UP_RUN
+
+    def reduce_launch(self, sum_bytes: int) -> Launch:
+        """Return the launch of the buckets' reduction, for sums of ``sum_bytes`` bytes."""
+        if self.traits.kind == "cpu":
+            return Launch(1, self.windows, 1, sum_bytes)
+        fitting = max(1, self.traits.shared_bytes_max // sum_bytes)
+        threads = min(64, 1 << (fitting.bit_length() - 1), self.window_buckets)
+        slices = max(1, min(16, self.window_buckets // (threads * 8)))
+        return Launch(slices, self.windows, threads, threads * sum_bytes)
+
+    def scratch_bytes(self, sum_bytes: int) -> int:
+        """Return the memory it takes beside points and scalars: digits, sorted entries, buckets, partial sums."""
+        entries = min(self.chunk, self.count) * self.windows
+        launches = self.runs(entries)
+        partials = 2 * launches[0][0].blocks_x * launches[0][0].threads if launches else 0
+        return (
+            2 * entries * COUNTER_BYTES
+            + 2 * self.buckets * COUNTER_BYTES
+            + self.buckets * sum_bytes
+            + 2 * partials * (sum_bytes + COUNTER_BYTES)
+        )
+
+
+def choose_window(count: int, scalar_bits: int) -> int:
+    """Return the window width with the fewest field products for ``count`` points with full-width scalars.
+
+    Args:
+        count: points.
+        scalar_bits: bits of the scalar field's modulus.
+    """
+
+    def products(window_bits: int) -> int:
+        windows = ceil_div(scalar_bits, window_bits)
+        return windows * (count * ADD_AFFINE_PRODUCTS + (1 << (window_bits - 1)) * 2 * ADD_PRODUCTS)
+
+    return min(range(2, WINDOW_BITS_MAX + 1), key=products)
+
+
+def plan_msm(
+    count: int, scalar_bits: int, traits: Traits, *, window_bits: int | None = None, chunk: int | None = None
+) -> MsmPlan:
+    """Return how to do a multi-exponentiation.
+
+    Args:
+        count: points, below 2^31.
+        scalar_bits: bits of the scalar field's modulus.
+        traits: the device.
+        window_bits: 1 to 20, to force a window.
+        chunk: to force how many points are sorted together.
+
+    Raises:
+        ValueError: there are more points than an index can name.
+    """
+    if count > COUNTERS_MAX:
+        raise ValueError(f"{count} points are more than the {COUNTERS_MAX} that an entry can name")
+    chosen = window_bits or choose_window(count, scalar_bits)
+    if not 1 <= chosen <= WINDOW_BITS_MAX:
+        raise ValueError(f"a window has 1 to {WINDOW_BITS_MAX} bits, not {chosen}")
+    windows = ceil_div(scalar_bits, chosen)
+    entry_bytes = 2 * windows * COUNTER_BYTES
+    affordable = traits.memory_bytes // SCRATCH_SHARE // entry_bytes
+    chunk_max = max(1, min(COUNTERS_MAX // windows, affordable))
+    return MsmPlan(count, chosen, windows, min(chunk or chunk_max, chunk_max), traits)
+
+
+def key_bytes(*, points_bytes: int, n_points: int, n_coefficients: int, log2_domain: int) -> int:
+    """Return the memory that a loaded key takes.
+
+    Args:
+        points_bytes: bytes of all its points, infinity included.
+        n_points: number of those points.
+        n_coefficients: records of its matrices.
+        log2_domain: logarithm of its domain.
+    """
+    domain = 1 << log2_domain
+    rows = 2 * domain * COUNTER_BYTES + n_coefficients * (ELEMENT_BYTES + COUNTER_BYTES)
+    tables = (domain // 2 + 4 * (1 << ceil_div(log2_domain, 2))) * ELEMENT_BYTES
+    return points_bytes + n_points * COUNTER_BYTES + rows + tables
+
+
+def proof_bytes(*, n_vars: int, log2_domain: int) -> int:
+    """Return the memory that one proof takes beside its key and the scratch of its multi-exponentiations."""
+    return (n_vars + 3 * (1 << log2_domain)) * ELEMENT_BYTES
