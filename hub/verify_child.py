@@ -13,7 +13,7 @@ from typing import assert_never
 import msgspec
 
 REQUEST_BYTES_MAX = 2 * 1024 * 1024
-"""A request is a few paths and numbers, at most one proof (64 KiB) and one verification key (below 1 MiB), in base64."""
+"""A request is a few paths and numbers, at most a proof (64 KiB) and a verification key (below 1 MiB), in base64."""
 OPEN_FILES_MAX = 64
 OUT_OF_MEMORY = 70
 """Exit status; told apart from other failures because the remedy differs."""
@@ -141,7 +141,17 @@ def answer(question: Question) -> Answer:
             case _:  # pragma: no cover
                 assert_never(question)
     except (MalformedFile, Mismatch) as error:
-        return FileProblem(error.exit_code, str(error))
+        return FileProblem(error.exit_code, _by_digest(question, str(error)))
+
+
+def _by_digest(question: Question, sentence: str) -> str:
+    """The sentence with each file named as its sender knows it, not by its place on the hub's disk."""
+    from prover.errors import printable  # noqa: PLC0415 - under the limits
+
+    for kind in ("zkey", "wtns"):
+        if path := getattr(question, kind, ""):
+            sentence = sentence.replace(printable(path), f"{Path(path).name}.{kind}")
+    return sentence
 
 
 def _inspect_circuit(question: InspectCircuit) -> CircuitInfo:
@@ -167,9 +177,8 @@ def _inspect_witness(question: InspectWitness) -> WitnessInfo:
 
 
 def _verify_proof(question: VerifyProof) -> Verdict:
-    from prover.errors import MalformedFile, Mismatch, ProofRejected  # noqa: PLC0415 - under the limits
-
     from prover import verify  # noqa: PLC0415 - under the limits
+    from prover.errors import MalformedFile, Mismatch, ProofRejected  # noqa: PLC0415 - under the limits
     from prover.formats import snarkjson, wtns  # noqa: PLC0415 - under the limits
 
     vkey = snarkjson.vkey_from_json(question.verification_key)

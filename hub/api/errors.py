@@ -1,7 +1,8 @@
 """The one envelope of every error: application/problem+json (RFC 9457).
 
-It has `type`, `title`, `status`, `detail` and `code`. `code` is what programs tell errors apart by: a word for what HTTP refused, or the exit code (2 malformed, 3 does not
-belong together) that `provewire prove` ends with for the same file, whose sentence `detail` then is.
+It has `type`, `title`, `status`, `detail` and `code`. `code` is what programs tell errors apart by: a word for what
+HTTP refused, or the exit code (2 malformed, 3 does not belong together) that `provewire prove` ends with for the same
+file, whose sentence `detail` then is.
 """
 
 import asyncio

@@ -1,0 +1,96 @@
+"""The hub's web side: REST, live stream, metrics and the page, added to the application by `setup`."""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import structlog
+from aiohttp import web
+
+from hub import auth, ports
+from hub.api import artifacts, circuits, enroll, jobs, live, login, metrics, nodes, openapi, page, views
+from hub.api.errors import problems
+from hub.api.feed import FEED, Feed
+from hub.api.route import Route, register
+from hub.artifacts import Artifacts
+from hub.verify import Limits, Verifier
+
+log = structlog.get_logger(__name__)
+
+RESTART_S = 1.0
+ENROLL_BURST_S = 5.0
+"""Seconds' worth of enrolments that may come at once after a quiet time."""
+
+_TABLE: tuple[Route, ...] = (
+    *page.ROUTES,
+    *login.ROUTES,
+    *enroll.ROUTES,
+    *nodes.ROUTES,
+    *artifacts.ROUTES,
+    *circuits.ROUTES,
+    *jobs.ROUTES,
+    *live.ROUTES,
+    *metrics.ROUTES,
+)
+ROUTES: tuple[Route, ...] = (*_TABLE, openapi.serving(_TABLE))
+"""Every route of the web side; `/agent` is the sessions' own."""
+
+
+def setup(app: web.Application) -> None:
+    """Add routes, middlewares and parts. The application must hold every key of `hub.ports` when it starts.
+
+    `ARTIFACTS` and `VERIFIER` are made here unless the application has them already.
+    """
+    config, clock = app[ports.CONFIG], app[ports.CLOCK]
+    if ports.ARTIFACTS not in app:
+        app[ports.ARTIFACTS] = Artifacts.open(
+            config.artifacts_dir,
+            artifact_bytes_max=config.artifact_bytes_max,
+            total_bytes_max=config.artifacts_bytes_max,
+        )
+    if ports.VERIFIER not in app:
+        app[ports.VERIFIER] = Verifier(
+            Limits(
+                cpu_s=math.ceil(config.verify_s), memory_bytes=config.verify_memory_bytes, deadline_s=config.verify_s
+            )
+        )
+    app[auth.FAILURES] = auth.Limiter(per_s=auth.FAILURES_PER_S, burst=auth.FAILURES_BURST, now_s=clock.monotonic)
+    app[enroll.ENROLLMENTS] = auth.Limiter(
+        per_s=config.enroll_per_s, burst=max(1.0, config.enroll_per_s * ENROLL_BURST_S), now_s=clock.monotonic
+    )
+    app[artifacts.UPLOADS] = asyncio.Semaphore(artifacts.UPLOADS_MAX)
+    app[jobs.PAIRS] = jobs.CheckedPairs()
+    app[views.NAMES] = views.Names(app)
+    app[metrics.LAG] = metrics.LoopLag()
+    app[FEED] = Feed(app)
+    app.middlewares.extend([problems, login.login_instead, auth.authenticated])
+    app.on_response_prepare.append(page.security_headers)
+    app.on_shutdown.append(_end_streams)
+    app.cleanup_ctx.append(_tasks)
+    register(app, ROUTES)
+
+
+async def _end_streams(app: web.Application) -> None:
+    """Streams have no end of their own, and the server waits for its handlers."""
+    app[FEED].close()
+
+
+async def _tasks(app: web.Application) -> AsyncIterator[None]:
+    """Follow the bus and measure the loop, as long as the application runs."""
+    running = [asyncio.create_task(_kept(app[FEED].run)), asyncio.create_task(_kept(app[metrics.LAG].run))]
+    yield
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _kept(run: Callable[[], Awaitable[None]]) -> None:
+    """Run until it returns. What looks on never takes the hub with it: a failure is logged, and it begins again."""
+    while True:
+        try:
+            await run()
+        except Exception:
+            log.exception("a part of the web side failed; it begins again")
+            await asyncio.sleep(RESTART_S)
+        else:
+            return

@@ -1,0 +1,246 @@
+"""One picture of fleet and jobs for all browsers: changes are read and encoded once, however many look on.
+
+Each viewer has one slot for each subject, holding its latest picture: a slow viewer loses intermediate pictures and
+costs a bounded number of bytes; beyond the bound its slots are emptied and it gets the whole picture again. Nothing
+here waits for a viewer.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from hub import ports
+from hub.api import models, views
+from hub.bus import JobChanged, NodeChanged, NodeGone, Resync
+from hub.store.base import StoreError
+from hub.store.records import JobPicture
+from wire.jobs import ENDED
+
+log = structlog.get_logger(__name__)
+
+COALESCE_S = 0.25
+"""Between two rounds of changes: what people can follow, and a bound on the work a busy fleet makes."""
+BEAT_S = 5.0
+"""Between two signs of life; the page calls the link down after three."""
+JOBS_MAX = 300
+"""Jobs in the picture: the newest, and older ones that have not ended."""
+VIEWERS_MAX = 64
+VIEWER_BYTES_MAX = 256 * 1024
+"""What may wait for one viewer."""
+SEQ_ZERO = b'{"seq":0,'
+"""How an encoded message begins before a viewer's own number is put in."""
+
+Said = tuple[str, bytes]
+"""Event name and JSON after its number."""
+
+
+class TooManyViewers(Exception):
+    """All places are taken."""
+
+
+class Viewer:
+    """One live stream's slots."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, Said] = {}
+        self._bytes = 0
+        self._wake = asyncio.Event()
+        self._whole = True
+        self.closed = False
+        self.dropped = 0
+        """How often it was too slow and got the whole picture again."""
+
+    def put(self, slot: str, said: Said) -> None:
+        """Set a slot's latest picture."""
+        if self._whole:
+            return  # the whole picture, taken later than this, is on its way
+        previous = self._slots.pop(slot, None)
+        self._bytes += len(said[1]) - (0 if previous is None else len(previous[1]))
+        self._slots[slot] = said
+        if self._bytes > VIEWER_BYTES_MAX:
+            self.dropped += 1
+            self.start_over()
+        self._wake.set()
+
+    def start_over(self) -> None:
+        """Forget what waits; the whole picture comes next."""
+        self._slots.clear()
+        self._bytes = 0
+        self._whole = True
+        self._wake.set()
+
+    def close(self) -> None:
+        """End the stream."""
+        self.closed = True
+        self._wake.set()
+
+    async def next(self) -> list[Said] | None:
+        """What waits, at least one; None for the whole picture. An empty list once the stream is closed."""
+        while not (self._slots or self._whole or self.closed):
+            self._wake.clear()
+            await self._wake.wait()
+        if self.closed:
+            return []
+        if self._whole:
+            self._whole = False
+            return None
+        waiting = list(self._slots.values())
+        self._slots.clear()
+        self._bytes = 0
+        return waiting
+
+
+class Feed:
+    """Follows the bus and hands encoded pictures to viewers."""
+
+    def __init__(self, app: web.Application, *, coalesce_s: float = COALESCE_S, beat_s: float = BEAT_S) -> None:
+        self._app = app
+        self._coalesce_s = coalesce_s
+        self._beat_s = beat_s
+        self._pictures: dict[str, JobPicture] = {}
+        self._nodes_dirty: set[str] = set()
+        self._jobs_dirty: set[str] = set()
+        self._jobs_changed: set[str] = set()
+        self._wake = asyncio.Event()
+        self._viewers: set[Viewer] = set()
+        self.closed = False
+
+    @property
+    def viewers(self) -> int:
+        """How many look on."""
+        return len(self._viewers)
+
+    @contextmanager
+    def viewer(self) -> Iterator[Viewer]:
+        """Look on within a ``with`` block.
+
+        Raises:
+            TooManyViewers: all places are taken.
+        """
+        if len(self._viewers) >= VIEWERS_MAX:
+            raise TooManyViewers(f"{VIEWERS_MAX} live streams are open already")
+        viewer = Viewer()
+        if self.closed:
+            viewer.close()
+        self._viewers.add(viewer)
+        try:
+            yield viewer
+        finally:
+            self._viewers.discard(viewer)
+
+    def close(self) -> None:
+        """End every stream, and those still to come."""
+        self.closed = True
+        for viewer in self._viewers:
+            viewer.close()
+
+    async def run(self) -> None:
+        """Follow the bus until it closes."""
+        with self._app[ports.BUS].subscribe() as subscription:
+            await self._load()
+            async with asyncio.TaskGroup() as tasks:
+                helpers = [tasks.create_task(self._flush()), tasks.create_task(self._beat())]
+                async for message in subscription:
+                    match message:
+                        case NodeChanged(node=node):
+                            self._nodes_dirty.add(node.id)
+                            self._jobs_dirty.update(item.job for item in node.progress if item.job in self._pictures)
+                        case NodeGone(agent_id=agent_id):
+                            self._nodes_dirty.add(agent_id)
+                        case JobChanged(job=job):
+                            self._jobs_changed.add(job.id)
+                        case Resync():
+                            await self._load()
+                            for viewer in self._viewers:
+                                viewer.start_over()
+                    self._wake.set()
+                for helper in helpers:
+                    helper.cancel()
+        self.close()
+
+    async def snapshot(self, seq: int) -> bytes:
+        """The whole picture now, encoded."""
+        config = self._app[ports.CONFIG]
+        nodes = [views.node_view(self._app, node) for node in self._app[ports.REGISTRY].nodes()]
+        pictures = sorted(self._pictures.items(), reverse=True)
+        return msgspec.json.encode(
+            models.LiveSnapshot(
+                seq=seq,
+                time_ms=self._app[ports.CLOCK].time_ms(),
+                hub=models.HubView(
+                    id=self._app[ports.HUB].id,
+                    version=models.VERSION,
+                    insecure=config.insecure,
+                    stale_after_s=config.stale_after_s,
+                    lost_after_s=config.lost_after_s,
+                ),
+                nodes=nodes,
+                jobs=[await views.job_view(self._app, picture) for _, picture in pictures],
+            )
+        )
+
+    async def _load(self) -> None:
+        """Read the jobs worth showing."""
+        store = self._app[ports.STORE]
+        rows = [*await store.open_jobs(), *await store.job_pictures(limit=JOBS_MAX)]
+        self._pictures = {row.job.id: row for row in rows}
+        self._trim()
+
+    def _trim(self) -> None:
+        """Keep the picture within its bound; ended jobs leave first, then the oldest."""
+        excess = len(self._pictures) - JOBS_MAX
+        if excess > 0:
+            leaving = sorted(self._pictures.values(), key=lambda row: (row.job.state not in ENDED, row.job.id))
+            for row in leaving[:excess]:
+                del self._pictures[row.job.id]
+
+    async def _flush(self) -> None:
+        """Tell what changed, at most once in ``coalesce_s``."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._tell()
+            except StoreError as error:
+                log.warning("the live view waits for the store", error=str(error))
+            await asyncio.sleep(self._coalesce_s)
+
+    async def _tell(self) -> None:
+        changed, self._jobs_changed = self._jobs_changed, set()
+        for job_id in changed:
+            picture = await self._app[ports.STORE].job(job_id)
+            if picture is not None:
+                self._pictures[job_id] = picture
+        self._trim()
+        jobs, self._jobs_dirty = self._jobs_dirty | changed, set()
+        nodes, self._nodes_dirty = self._nodes_dirty, set()
+        for agent_id in nodes:
+            node = self._app[ports.REGISTRY].node(agent_id)
+            view = None if node is None else views.node_view(self._app, node)
+            self._say(agent_id, "node", models.LiveNode(seq=0, id=agent_id, node=view))
+        for job_id in jobs:
+            if (picture := self._pictures.get(job_id)) is not None:
+                self._say(job_id, "job", models.LiveJob(seq=0, job=await views.job_view(self._app, picture)))
+
+    async def _beat(self) -> None:
+        """Signs of life, with when each connected node was last heard."""
+        while True:
+            await asyncio.sleep(self._beat_s)
+            heard = {
+                node.id: node.last_heard_at_ms
+                for node in self._app[ports.REGISTRY].nodes()
+                if node.connected and node.last_heard_at_ms is not None
+            }
+            self._say("beat", "beat", models.LiveBeat(seq=0, time_ms=self._app[ports.CLOCK].time_ms(), heard=heard))
+
+    def _say(self, slot: str, event: str, message: msgspec.Struct) -> None:
+        said = (event, msgspec.json.encode(message).removeprefix(SEQ_ZERO))
+        for viewer in self._viewers:
+            viewer.put(slot, said)
+
+
+FEED = web.AppKey("FEED", Feed)

@@ -1,0 +1,89 @@
+"""The live stream: Server-Sent Events, first the whole picture, then what changes.
+
+The numbers of a stream's messages have no holes; whoever sees one has lost something and opens the stream again.
+"""
+
+import asyncio
+from http import HTTPStatus
+
+from aiohttp import hdrs, web
+
+from hub import auth, ports
+from hub.api import models
+from hub.api.errors import Problem
+from hub.api.feed import FEED, Feed, Said, TooManyViewers, Viewer
+from hub.api.route import Answer, Route
+
+EVENT_STREAM = "text/event-stream"
+SEND_DEADLINE_S = 10.0
+"""A browser that takes nothing for this long is closed; it comes back by itself."""
+RETRY_MS = 2000
+SESSION_CHECK_S = 60.0
+"""How long a stream may outlive its browser session."""
+
+
+async def live(request: web.Request) -> web.StreamResponse:
+    """Send the picture until the browser goes, or is too slow, or the hub stops."""
+    feed = request.app[FEED]
+    try:
+        with feed.viewer() as viewer:
+            response = web.StreamResponse(headers={hdrs.CACHE_CONTROL: "no-store", "X-Accel-Buffering": "no"})
+            response.content_type = EVENT_STREAM
+            response.charset = "utf-8"
+            await response.prepare(request)
+            await _pump(request, response, feed, viewer)
+            return response
+    except TooManyViewers as error:
+        raise Problem(
+            HTTPStatus.SERVICE_UNAVAILABLE, "busy", f"{error}; close one", {hdrs.RETRY_AFTER: "30"}
+        ) from error
+
+
+async def _pump(request: web.Request, response: web.StreamResponse, feed: Feed, viewer: Viewer) -> None:
+    seq = 0
+    checked_s = request.app[ports.CLOCK].monotonic()
+    await _write(response, b"retry: %d\n\n" % RETRY_MS)
+    while (waiting := await viewer.next()) != []:
+        if waiting is None:
+            seq += 1
+            await _write(response, b"event: snapshot\ndata: %b\n\n" % await feed.snapshot(seq))
+            continue
+        packed = bytearray()
+        for said in waiting:
+            seq += 1
+            packed += _numbered(seq, said)
+        await _write(response, bytes(packed))
+        now_s = request.app[ports.CLOCK].monotonic()
+        if request[auth.ROLE] is auth.Role.BROWSER and now_s - checked_s > SESSION_CHECK_S:
+            if not await auth.session_open(request):
+                return
+            checked_s = now_s
+
+
+def _numbered(seq: int, said: Said) -> bytes:
+    event, rest = said
+    return b'event: %b\ndata: {"seq":%d,%b\n\n' % (event.encode(), seq, rest)
+
+
+async def _write(response: web.StreamResponse, data: bytes) -> None:
+    try:
+        async with asyncio.timeout(SEND_DEADLINE_S):
+            await response.write(data)
+    except TimeoutError:
+        # The answer has begun, so there is no status left to say this with.
+        raise ConnectionResetError(f"the browser took nothing for {SEND_DEADLINE_S:g} s") from None
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/api/v1/live",
+        handler=live,
+        summary="Server-Sent Events: `snapshot`, then `node`, `job` and `beat`; bodies LiveSnapshot, LiveNode and so on",
+        tag="live",
+        answers={HTTPStatus.OK: Answer("The stream, without end", media=EVENT_STREAM)},
+        deadline_s=None,
+    ),
+)
+LIVE_MODELS = (models.LiveSnapshot, models.LiveNode, models.LiveJob, models.LiveBeat)
+"""Bodies that stand in no answer of their own; OpenAPI describes them all the same."""

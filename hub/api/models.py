@@ -1,0 +1,386 @@
+"""Bodies of the REST interface. Separate from the wire's frames and the store's records; `hub.api.views` converts.
+
+Names are long, units stand in them, unknown values are null. Requests refuse fields they do not know, so that a
+misspelt option is never silently ignored.
+"""
+
+from importlib.metadata import version
+from typing import Annotated, Any, Final
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from wire.jobs import Name, Sha256, Uuid
+
+VERSION: Final = version("provewire")
+
+Hex32 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$", description="32 bytes in lower-case hex")]
+Hex64 = Annotated[str, Meta(pattern="^[0-9a-f]{128}$", description="64 bytes in lower-case hex")]
+UnixMs = Annotated[int, Meta(description="Unix time in milliseconds, by the hub's clock")]
+CircuitName = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=64,
+        pattern="^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="letters, digits, dot, dash, underscore",
+    ),
+]
+
+USES_MAX = 10_000
+TTL_S_MAX = 30 * 24 * 3600
+PRIORITY_MAX = 1000
+
+
+class Request(Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of what clients send."""
+
+
+# --- enrolment and login ------------------------------------------------------------------------------------------
+
+
+class EnrollRequest(Request, frozen=True):
+    """A node asks to be known.
+
+    ``signature`` is over "provewire enroll v1", a zero byte, the enrollment_id and the 32 bytes of the public key.
+    """
+
+    secret: Annotated[str, Meta(min_length=1, max_length=128)]
+    enrollment_id: Annotated[Uuid, Meta(description="made by the node; asking again with it is harmless")]
+    public_key: Hex32
+    name: Name
+    signature: Hex64
+
+
+class Enrolled(Struct, frozen=True):
+    """The node is known.
+
+    ``signature`` is the hub's, over "provewire enrolled v1", a zero byte, enrollment_id, agent_id and the node's key.
+    """
+
+    agent_id: Uuid
+    hub_id: Uuid
+    hub_key: Hex32
+    signature: Hex64
+
+
+class EnrollTokenRequest(Request, frozen=True):
+    """Leave for some nodes to enrol."""
+
+    uses: Annotated[int, Meta(ge=1, le=USES_MAX)] = 1
+    ttl_s: Annotated[int, Meta(ge=1, le=TTL_S_MAX, description="the setting enroll_ttl_s if left out")] | UnsetType = (
+        UNSET
+    )
+
+
+class EnrollTokenMade(Struct, frozen=True):
+    """A new token, shown this once."""
+
+    token: str
+    id: Uuid
+    expires_at_ms: UnixMs
+
+
+class EnrollTokenView(Struct, frozen=True):
+    """A token without its secret."""
+
+    id: Uuid
+    uses: int
+    uses_max: int
+    created_at_ms: UnixMs
+    expires_at_ms: UnixMs
+    revoked_at_ms: UnixMs | None
+
+
+class LoginLink(Struct, frozen=True):
+    """An address that opens the page once."""
+
+    url: str
+    expires_at_ms: UnixMs
+
+
+# --- artifacts, circuits, jobs ------------------------------------------------------------------------------------
+
+
+class ArtifactView(Struct, frozen=True):
+    """A stored file."""
+
+    sha256: Sha256
+    bytes: int
+
+
+class CircuitRequest(Request, frozen=True):
+    """Register an uploaded proving key."""
+
+    name: CircuitName
+    zkey: Annotated[Sha256, Meta(description="digest of an uploaded .zkey")]
+
+
+class CircuitView(Struct, frozen=True):
+    """A registered circuit."""
+
+    id: Uuid
+    name: str
+    curve: str
+    zkey: Sha256
+    zkey_bytes: int
+    n_public: int
+    n_vars: int
+    domain_size: int
+    created_at_ms: UnixMs
+
+
+class JobRequest(Request, frozen=True):
+    """Prove a witness."""
+
+    circuit: Annotated[str, Meta(min_length=1, max_length=64, description="id or name of a circuit")]
+    witness: Annotated[Sha256, Meta(description="digest of an uploaded .wtns")]
+    priority: Annotated[int, Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX, description="higher goes first")] = 0
+
+
+class ErrorView(Struct, frozen=True):
+    """Why something came to nothing. ``code`` as the exit codes: 2, 3, 4, 5, 6."""
+
+    code: int | None
+    detail: str
+
+
+class AttemptView(Struct, frozen=True):
+    """One lease of a job to a node, and what became of it."""
+
+    attempt: int
+    node: Uuid
+    node_name: str
+    state: Annotated[str, Meta(description="assigned, accepted, running, result, or an outcome")]
+    outcome: Annotated[
+        str | None,
+        Meta(description="null while it goes on; done, failed, refused, declined, expired, lost, cancelled"),
+    ]
+    device: str
+    code: int | None
+    detail: str
+    assigned_at_ms: UnixMs
+    started_at_ms: UnixMs | None
+    ended_at_ms: UnixMs | None
+
+
+class JobView(Struct, frozen=True, kw_only=True):
+    """A job. ``attempts`` stands only where one job is asked for."""
+
+    id: Uuid
+    circuit: Annotated[str, Meta(description="name of the circuit")]
+    circuit_id: Uuid
+    state: Annotated[str, Meta(description="queued, leased, running, verifying, done, failed, cancelled")]
+    priority: int
+    attempt: Annotated[int, Meta(description="number of the latest attempt; 0 before the first")]
+    node: Annotated[Uuid | None, Meta(description="which node holds it, or proved it")]
+    node_name: str | None
+    phase: str | None
+    done: int
+    total: int
+    elapsed_s: Annotated[float | None, Meta(description="since it started, or from start to end")]
+    error: ErrorView | None
+    created_at_ms: UnixMs
+    started_at_ms: UnixMs | None
+    ended_at_ms: UnixMs | None
+    timings_ms: dict[str, float]
+    attempts: list[AttemptView] | UnsetType = UNSET
+
+
+# --- nodes --------------------------------------------------------------------------------------------------------
+
+
+class HostView(Struct, frozen=True):
+    """The machine under the agent."""
+
+    cpu_count: int | None
+    cpu_used_ratio: float | None
+    load_1min: float | None
+    memory_total_bytes: int | None
+    memory_used_bytes: int | None
+    disk_total_bytes: int | None
+    disk_free_bytes: int | None
+    uptime_s: int | None
+
+
+class GpuView(Struct, frozen=True):
+    """One card."""
+
+    uuid: str
+    name: str | None
+    memory_total_bytes: int | None
+    memory_used_bytes: int | None
+    state: str
+
+
+class WorkerView(Struct, frozen=True):
+    """One worker process."""
+
+    device: str
+    state: str
+    pid: int | None
+    detail: str
+
+
+class ProgressView(Struct, frozen=True):
+    """How far a job is on the node."""
+
+    job: Uuid
+    attempt: int
+    phase: str
+    done: int
+    total: int
+    elapsed_s: float
+
+
+class OutboxView(Struct, frozen=True):
+    """What the node still holds unacknowledged."""
+
+    events_held: int
+    bytes_held: int
+    dropped: int
+
+
+class StatusView(Struct, frozen=True):
+    """What the node last said of itself; null where it said nothing."""
+
+    hostname: str | None
+    host: HostView | None
+    gpus: list[GpuView]
+    workers: list[WorkerView]
+    jobs: list[ProgressView]
+    outbox: OutboxView | None
+    draining: bool
+
+
+class ReasonView(Struct, frozen=True):
+    """Why the last session ended or was refused."""
+
+    code: int
+    name: str
+    detail: str
+    at_ms: UnixMs | None
+
+
+class NodeView(Struct, frozen=True, kw_only=True):
+    """A node."""
+
+    id: Uuid
+    name: str
+    state: Annotated[str, Meta(description="never, online, stale, lost, reconnecting")]
+    last_frame_age_s: Annotated[float | None, Meta(description="seconds since the hub heard it; null for never")]
+    last_heard_at_ms: UnixMs | None
+    status: StatusView | None
+    session: Annotated[Uuid | None, Meta(description="id of the open session")]
+    session_opened_at_ms: UnixMs | None
+    remote: Annotated[str, Meta(description="address its socket came from")]
+    clock_skew_ms: Annotated[int | None, Meta(description="the node's wall clock minus the hub's")]
+    last_reason: ReasonView | None
+    capabilities: list[str]
+    version: str
+    boot_id: str
+    epoch: str
+    labels: dict[str, str]
+    enrolled_at_ms: UnixMs
+
+
+class NodeEventView(Struct, frozen=True, kw_only=True):
+    """Something that happened at a node, or that the hub saw about it."""
+
+    source: Annotated[str, Meta(description="node or hub")]
+    kind: Annotated[str, Meta(description="job.started, job.succeeded, job.failed, job.stopped, log, gap, or its own")]
+    level: str
+    detail: str
+    time_ms: Annotated[int, Meta(description="by the clock of its source")]
+    received_at_ms: UnixMs
+    body: Annotated[dict[str, Any], Meta(description="what the kind carries")]
+    epoch: str | None
+    stream: str | None
+    seq: int | None
+
+
+# --- listings and the live stream ---------------------------------------------------------------------------------
+
+
+class Nodes(Struct, frozen=True):
+    """One page of nodes; ``next`` is the next page's ``after``, null on the last."""
+
+    nodes: list[NodeView]
+    next: str | None
+
+
+class Jobs(Struct, frozen=True):
+    """One page of jobs, newest first."""
+
+    jobs: list[JobView]
+    next: str | None
+
+
+class Circuits(Struct, frozen=True):
+    """One page of circuits."""
+
+    circuits: list[CircuitView]
+    next: str | None
+
+
+class EnrollTokens(Struct, frozen=True):
+    """One page of tokens."""
+
+    tokens: list[EnrollTokenView]
+    next: str | None
+
+
+class NodeEvents(Struct, frozen=True):
+    """One page of a node's events, newest first."""
+
+    events: list[NodeEventView]
+    next: str | None
+
+
+class HubView(Struct, frozen=True):
+    """The hub itself."""
+
+    id: Uuid
+    version: str
+    insecure: bool
+    stale_after_s: float
+    lost_after_s: float
+
+
+class LiveSnapshot(Struct, frozen=True, kw_only=True):
+    """The whole picture, first on every live stream and after every loss of detail."""
+
+    seq: int
+    time_ms: UnixMs
+    hub: HubView
+    nodes: list[NodeView]
+    jobs: list[JobView]
+
+
+class LiveNode(Struct, frozen=True):
+    """A node's new picture; null when it was revoked."""
+
+    seq: int
+    id: Uuid
+    node: NodeView | None
+
+
+class LiveJob(Struct, frozen=True):
+    """A job's new picture."""
+
+    seq: int
+    job: JobView
+
+
+class LiveBeat(Struct, frozen=True):
+    """The stream is alive. ``heard`` has the nodes heard since the last beat and when, by the hub's clock."""
+
+    seq: int
+    time_ms: UnixMs
+    heard: dict[str, int]
+
+
+class Health(Struct, frozen=True):
+    """The hub answers."""
+
+    ok: bool
+    version: str

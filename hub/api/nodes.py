@@ -1,0 +1,158 @@
+"""Nodes: listing, one, its events, and revoking it."""
+
+from http import HTTPStatus
+
+import structlog
+from aiohttp import web
+
+from hub import ports
+from hub.api import models, views
+from hub.api.errors import Problem, not_found, shortened
+from hub.api.route import PAGE_PARAMETERS, Answer, Parameter, Route, answer, cut_page, read_page
+from hub.bus import NodeGone
+from hub.registry import Node
+from hub.store.base import PAGE_MAX
+from wire.frames import Stream
+from wire.reasons import Reason
+
+log = structlog.get_logger(__name__)
+
+PREFIX_CHARS_MIN = 4
+HUB_STREAM = "hub"
+"""In place of one of the node's streams: what the hub itself saw."""
+CURSOR_PARTS = 4
+
+
+def find_node(request: web.Request) -> Node:
+    """The node named in the path: by id, by a unique beginning of an id, or by a unique name.
+
+    Raises:
+        Problem: 404 for none, 409 for several.
+    """
+    registry = request.app[ports.REGISTRY]
+    wanted = request.match_info["id"]
+    if (node := registry.node(wanted)) is not None:
+        return node
+    found = [
+        node
+        for node in registry.nodes()
+        if node.name == wanted or (len(wanted) >= PREFIX_CHARS_MIN and node.id.startswith(wanted))
+    ]
+    if not found:
+        raise not_found("node", wanted)
+    if len(found) > 1:
+        raise Problem(
+            HTTPStatus.CONFLICT, "ambiguous", f"{len(found)} nodes go by {shortened(wanted)}; give the whole id"
+        )
+    return found[0]
+
+
+async def list_nodes(request: web.Request) -> web.Response:
+    """All nodes, by id."""
+    limit, after = read_page(request)
+    nodes = [node for node in request.app[ports.REGISTRY].nodes() if node.id > after][: limit + 1]
+    page, cursor = cut_page(nodes, limit, lambda node: node.id)
+    return answer(models.Nodes([views.node_view(request.app, node) for node in page], cursor))
+
+
+async def get_node(request: web.Request) -> web.Response:
+    """One node."""
+    return answer(views.node_view(request.app, find_node(request)))
+
+
+async def revoke_node(request: web.Request) -> web.Response:
+    """Revoke: the store first, so that the node cannot come back; then its open socket is closed."""
+    node = find_node(request)
+    await request.app[ports.STORE].revoke_agent(node.id, request.app[ports.CLOCK].time_ms())
+    await request.app[ports.SESSIONS].end(node.id, Reason.REVOKED, Reason.REVOKED.sentence)
+    if request.app[ports.REGISTRY].remove(node.id):
+        request.app[ports.BUS].publish(NodeGone(node.id))
+    log.info("node revoked", node=node.id)
+    return web.Response(status=HTTPStatus.NO_CONTENT)
+
+
+async def list_node_events(request: web.Request) -> web.Response:
+    """A node's events and what the hub saw about it, newest first."""
+    node = find_node(request)
+    limit, after = read_page(request)
+    before = _cursor(after)
+    stream = request.query.get("stream")
+    if stream is not None and stream not in {HUB_STREAM, *(item.value for item in Stream)}:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "invalid",
+            f"stream must be jobs, events, logs or hub, not {shortened(stream)}",
+        )
+    store = request.app[ports.STORE]
+    seen = [] if stream not in {None, HUB_STREAM} else await store.hub_events(node.id, limit=PAGE_MAX)
+    if stream == HUB_STREAM:
+        return answer(models.NodeEvents([views.hub_event_view(item) for item in seen[:limit]], None))
+    wanted = None if stream is None else Stream(stream)
+    rows = await store.node_events(node.id, stream=wanted, before=before, limit=limit + 1)
+    page, cursor = cut_page(rows, limit, lambda row: f"{row.received_at_ms}.{row.epoch}.{row.stream}.{row.seq}")
+    newest_ms = float("inf") if before is None else before[0]
+    oldest_ms = page[-1].received_at_ms if cursor is not None else 0
+    told = [views.event_view(row) for row in page]
+    told += [views.hub_event_view(item) for item in seen if oldest_ms <= item.time_ms < newest_ms]
+    told.sort(key=lambda item: item.received_at_ms, reverse=True)
+    return answer(models.NodeEvents(told, cursor))
+
+
+def _cursor(text: str) -> tuple[int, str, str, int] | None:
+    if not text:
+        return None
+    parts = text.split(".")
+    if len(parts) != CURSOR_PARTS or not all(part.isascii() and part.isdigit() for part in (parts[0], parts[3])):
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", "after must be `next` of the page before")
+    return int(parts[0]), parts[1], parts[2], int(parts[3])
+
+
+NO_NODE = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/api/v1/nodes",
+        handler=list_nodes,
+        summary="All nodes",
+        tag="nodes",
+        answers={HTTPStatus.OK: Answer("A page of nodes", models.Nodes)},
+        problems=(HTTPStatus.UNPROCESSABLE_ENTITY,),
+        parameters=PAGE_PARAMETERS,
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/nodes/{id}",
+        handler=get_node,
+        summary="One node, by id, unique beginning of an id, or unique name",
+        tag="nodes",
+        answers={HTTPStatus.OK: Answer("The node", models.NodeView)},
+        problems=NO_NODE,
+    ),
+    Route(
+        method="DELETE",
+        path="/api/v1/nodes/{id}",
+        handler=revoke_node,
+        summary="Revoke a node: its socket is closed at once and it cannot come back without a new enrolment",
+        tag="nodes",
+        answers={HTTPStatus.NO_CONTENT: Answer("Revoked")},
+        problems=NO_NODE,
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/nodes/{id}/events",
+        handler=list_node_events,
+        summary="What happened at a node, newest first",
+        tag="nodes",
+        answers={HTTPStatus.OK: Answer("A page of events", models.NodeEvents)},
+        problems=(*NO_NODE, HTTPStatus.UNPROCESSABLE_ENTITY),
+        parameters=(
+            *PAGE_PARAMETERS,
+            Parameter(
+                "stream",
+                "only one stream, or only what the hub saw",
+                schema={"type": "string", "enum": ["jobs", "events", "logs", "hub"]},
+            ),
+        ),
+    ),
+)

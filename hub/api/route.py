@@ -1,0 +1,171 @@
+"""What a route declares, and how requests are read: one table entry makes the route and its chapter in OpenAPI.
+
+Every route has a deadline and a limit for its body; nothing is read that is not declared.
+"""
+
+import asyncio
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TypeVar
+
+import msgspec
+from aiohttp import hdrs, web
+
+from hub.api.errors import Handler, Problem, shortened
+from hub.api.models import Request
+
+DEADLINE_S = 30.0
+BODY_BYTES_MAX = 64 * 1024
+"""Of a JSON body; the largest we know has below 1 KiB."""
+PAGE_DEFAULT = 100
+PAGE_MAX = 500
+"""Below the store's own limit, because one row more is read to see whether another page follows."""
+CURSOR_CHARS_MAX = 128
+JSON = "application/json"
+BINARY = "application/octet-stream"
+
+Body = TypeVar("Body", bound=Request)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One status a route may answer with, beside problems."""
+
+    description: str
+    model: type[msgspec.Struct] | None = None
+    """Of a JSON body."""
+    media: str | None = None
+    """Of any other body."""
+    headers: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A query parameter or header."""
+
+    name: str
+    description: str
+    where: str = "query"
+    schema: Mapping[str, object] = field(default_factory=lambda: {"type": "string"})
+
+
+@dataclass(frozen=True)
+class Route:
+    """One method of one path."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    tag: str
+    answers: Mapping[int, Answer]
+    problems: Sequence[int] = ()
+    """Statuses with the error envelope, beside those every route may answer."""
+    body: type[Request] | None = None
+    media: str | None = None
+    """Of a body that is not JSON."""
+    parameters: Sequence[Parameter] = ()
+    open_: bool = False
+    """Answers without a credential."""
+    deadline_s: float | None = DEADLINE_S
+    """None for streams, which keep deadlines of their own."""
+
+
+PAGE_PARAMETERS = (
+    Parameter(
+        "limit",
+        "entries of one page",
+        schema={"type": "integer", "minimum": 1, "maximum": PAGE_MAX, "default": PAGE_DEFAULT},
+    ),
+    Parameter("after", "`next` of the page before"),
+)
+
+
+def register(app: web.Application, routes: Sequence[Route]) -> None:
+    """Add the routes, each within its deadline."""
+    for route in routes:
+        handler = route.handler if route.deadline_s is None else _within(route.handler, route.deadline_s)
+        app.router.add_route(route.method, route.path, handler)
+
+
+def _within(handler: Handler, deadline_s: float) -> Handler:
+    @functools.wraps(handler)
+    async def bounded(request: web.Request) -> web.StreamResponse:
+        async with asyncio.timeout(deadline_s):
+            return await handler(request)
+
+    return bounded
+
+
+def answer(
+    body: msgspec.Struct, *, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """A JSON answer."""
+    return web.Response(status=status, body=msgspec.json.encode(body), content_type=JSON, headers=headers)
+
+
+async def read_body(request: web.Request, model: type[Body]) -> Body:
+    """The request's JSON body; an absent one counts as ``{}``.
+
+    Raises:
+        Problem: 413 too large, 415 no JSON, 400 malformed, 422 not of the declared shape.
+    """
+    if (request.content_length or 0) > BODY_BYTES_MAX:
+        raise _too_large()
+    data = bytearray()
+    async for chunk in request.content.iter_any():
+        data += chunk
+        if len(data) > BODY_BYTES_MAX:
+            raise _too_large()
+    if data and request.content_type != JSON:
+        raise Problem(
+            HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+            "not_json",
+            f"the body's Content-Type must be {JSON}, not {shortened(request.content_type)}",
+        )
+    try:
+        return msgspec.json.decode(bytes(data) or b"{}", type=model)
+    except msgspec.ValidationError as error:
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", f"the body does not fit: {error}") from None
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Problem(HTTPStatus.BAD_REQUEST, "malformed_json", f"the body is not JSON: {error}") from None
+
+
+def _too_large() -> Problem:
+    return Problem(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", f"the body may have at most {BODY_BYTES_MAX} bytes here"
+    )
+
+
+def read_page(request: web.Request) -> tuple[int, str]:
+    """``limit`` and ``after`` of a listing.
+
+    Raises:
+        Problem: 422 for a limit that is no whole number in range, or an impossible cursor.
+    """
+    text = request.query.get("limit", str(PAGE_DEFAULT))
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(PAGE_MAX)) and 1 <= int(text) <= PAGE_MAX):
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", f"limit must be 1 to {PAGE_MAX}, not {shortened(text)}"
+        )
+    after = request.query.get("after", "")
+    if len(after) > CURSOR_CHARS_MAX or not after.isprintable():
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", "after must be `next` of the page before")
+    return int(text), after
+
+
+Row = TypeVar("Row")
+
+
+def cut_page(rows: Sequence[Row], limit: int, key: Callable[[Row], str]) -> tuple[Sequence[Row], str | None]:
+    """One page out of ``limit + 1`` rows asked for, and the next page's cursor if there is one."""
+    if len(rows) <= limit:
+        return rows, None
+    return rows[:limit], key(rows[limit - 1])
+
+
+def accepts_html(request: web.Request) -> bool:
+    """Whether a browser asks, rather than a program."""
+    return "text/html" in request.headers.get(hdrs.ACCEPT, "")
