@@ -40,7 +40,6 @@ class Config(Struct, frozen=True, kw_only=True):
     heartbeat_s: float = limits.HEARTBEAT_S
     stale_after_s: float = limits.STALE_AFTER_S
     lost_after_s: float = limits.LOST_AFTER_S
-    handshake_s: float = limits.HANDSHAKE_S
     send_deadline_s: float = limits.SEND_DEADLINE_S
     reconnect_spread_s: float = 2.0
     accept_per_s: float = 50.0
@@ -129,7 +128,6 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("heartbeat_s", "seconds between two frames of an agent with nothing to say"),
     Setting("stale_after_s", "seconds of silence until a node is shown as stale"),
     Setting("lost_after_s", "seconds of silence until a node is lost and its socket closed"),
-    Setting("handshake_s", "seconds from a socket's opening to its welcome"),
     Setting("send_deadline_s", "seconds within which a peer must take a frame"),
     Setting("reconnect_spread_s", "seconds over which agents spread their return after a restart"),
     Setting("accept_per_s", "new agent sockets accepted a second; more get 503 and Retry-After"),
@@ -159,7 +157,6 @@ _FALSE = frozenset({"0", "false", "no", "off"})
 _PORT_MAX = 65_535
 _POSITIVE = (
     "heartbeat_s",
-    "handshake_s",
     "send_deadline_s",
     "accept_per_s",
     "lease_s",

@@ -154,7 +154,7 @@ class Desk:
         """
         live = self._dispatch.live(reply.job)
         if live is None or live.attempt != reply.attempt or live.agent_id != agent_id:
-            await self._late(agent_id, JobHeld(reply.job, reply.attempt))
+            await self.late(agent_id, JobHeld(reply.job, reply.attempt))
             return
         if reply.accepted:
             self._dispatch.renew(agent_id, reply.job, reply.attempt, self._clock.monotonic())
@@ -165,25 +165,24 @@ class Desk:
         self._dispatch.declined(agent_id, reply.job, self._clock.monotonic())
         await self._end_lease(live, AttemptState.DECLINED, f"declined: {reply.detail}")
 
-    async def renewed(self, agent_id: str, jobs: Sequence[JobHeld]) -> None:
-        """An agent's workers are alive.
+    def renewed(self, agent_id: str, jobs: Sequence[JobHeld]) -> list[JobHeld]:
+        """An agent's workers are alive: extend their leases, from memory. Those that hold none are given back."""
+        now_s = self._clock.monotonic()
+        return [held for held in jobs if not self._dispatch.renew(agent_id, held.job, held.attempt, now_s)]
+
+    async def late(self, agent_id: str, held: JobHeld) -> None:
+        """An agent is at an attempt without a lease: of its own, an honest race; of another's, it is not.
 
         Raises:
-            ForeignReference: one of the attempts is not this agent's.
+            ForeignReference: it is not this agent's.
         """
-        for held in jobs:
-            if not self._dispatch.renew(agent_id, held.job, held.attempt, self._clock.monotonic()):
-                await self._late(agent_id, held)
-
-    async def _accept(self, live: Attempt) -> None:
-        await self._change(live.job_id, lambda p: steps.accepted(p, live.agent_id, live.attempt))
-
-    async def _late(self, agent_id: str, held: JobHeld) -> None:
-        """The agent speaks of an attempt without a lease: of its own, an honest race; of another's, it is not."""
         picture = self._dispatch.picture(held.job) or await self._store.job(held.job)
         steps.own_attempt(picture, agent_id, held.attempt, held.job)
         if in_vain(self._dispatch, agent_id, held):
             self._send_cancel(agent_id, held, "this attempt has no lease any more")
+
+    async def _accept(self, live: Attempt) -> None:
+        await self._change(live.job_id, lambda p: steps.accepted(p, live.agent_id, live.attempt))
 
     async def greeted(self, agent_id: str, jobs: Sequence[JobHeld]) -> tuple[Attempt, ...]:
         """An agent's session opened: adopt, repeat, call off.

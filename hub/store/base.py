@@ -8,6 +8,7 @@ StoreError
 ├── StoreUnavailable       the database could not read or write (disk full, damaged): the text says what it said
 ├── StoreVersionError      the file was written by a newer hub
 └── Conflict               the request contradicts what is stored
+    ├── HoleInStream
     ├── NameTaken
     └── IdempotencyConflict
 """
@@ -68,6 +69,10 @@ class StoreVersionError(StoreError):
 
 class Conflict(StoreError):
     """The request contradicts what is stored; nothing was written."""
+
+
+class HoleInStream(Conflict):
+    """Events do not follow what is stored of their stream."""
 
 
 class NameTaken(Conflict):
@@ -220,6 +225,9 @@ class Store(Protocol):
 
         Events at or below the head were stored before and are passed over. An event that speaks of a job that is not
         the agent's is stored like any other, touches no job and is told in ``foreign``.
+
+        Raises:
+            HoleInStream: the first new event does not follow the head.
         """
 
     async def node_events(

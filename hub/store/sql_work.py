@@ -8,6 +8,7 @@ from hub.store.base import (
     PAGE_MAX,
     Applies,
     ForeignReference,
+    HoleInStream,
     IdempotencyConflict,
     IngestResult,
     NameTaken,
@@ -26,7 +27,7 @@ from hub.store.records import (
 from hub.store.rows import from_row, to_row
 from hub.store.schema import ARTIFACTS, ATTEMPTS, CIRCUITS, EVENTS, HUB_EVENTS, JOBS, STREAM_HEADS
 from wire.codec import encode_event
-from wire.frames import Event, EventBody, Stream, UnknownBody
+from wire.frames import Event, EventBody, Gap, Stream, UnknownBody
 from wire.jobs import ENDED, JobState
 
 _BULK = {"proof", "public", "outputs"}
@@ -197,6 +198,9 @@ def ingest(
     new = [event for event in events if event.seq > head]
     if not new:
         return IngestResult(head=head, stored=0)
+    first = new[0].body.first if isinstance(new[0].body, Gap) else new[0].seq
+    if first > head + 1:
+        raise HoleInStream(f"stream {stream} of epoch {epoch}: event {first} does not follow event {head}")
     connection.execute(
         insert(EVENTS),
         [

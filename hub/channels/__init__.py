@@ -1,0 +1,1 @@
+"""How frames of an agent reach the hub: one interface, several media, the same bytes."""

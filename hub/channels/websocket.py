@@ -1,0 +1,108 @@
+"""Agents that dial in: one binary WebSocket message is one frame.
+
+No permessage-deflate (it costs tens to hundreds of KiB a connection, and delta status does that work better). What the
+library itself refuses, a message too large or a broken one, is closed with a numbered reason like everything else.
+"""
+
+import asyncio
+
+from aiohttp import ClientConnectionResetError, WebSocketError, WSCloseCode, WSMsgType, web
+
+from hub.channels.base import ChannelClosed
+from wire.errors import MalformedFrame, RemoteProtocolError
+from wire.limits import FRAME_BYTES_MAX, PROTOCOL
+from wire.reasons import Reason
+
+MESSAGE_BYTES_MAX = FRAME_BYTES_MAX + 1024
+"""A little above the wire's own limit, so that a frame just over it gets the wire's own answer."""
+UNSENT_BYTES_MAX = 64 * 1024
+"""Kept for a peer that takes nothing, before a send waits."""
+CLOSE_S = 2.0
+"""For the peer to answer a close; then the transport is cut."""
+CLOSE_TEXT_BYTES_MAX = 123
+"""What a close frame holds beside its code (RFC 6455 section 5.5)."""
+
+_NUMBERED = {
+    WSCloseCode.MESSAGE_TOO_BIG: Reason.FRAME_TOO_LARGE,
+    WSCloseCode.PROTOCOL_ERROR: Reason.MALFORMED_FRAME,
+    WSCloseCode.INVALID_TEXT: Reason.MALFORMED_FRAME,
+}
+
+
+class _Socket(web.WebSocketResponse):
+    """aiohttp's WebSocket, with our numbers where the library closes by itself."""
+
+    async def close(self, *, code: int = WSCloseCode.OK, message: bytes = b"", drain: bool = True) -> bool:
+        """Close; the library's own code for a fault of the peer becomes the number of its reason."""
+        reason = _NUMBERED.get(WSCloseCode(code)) if code in WSCloseCode.__members__.values() else None
+        if reason is not None:
+            code, message = reason.close_code, shortened(reason.sentence)
+        return await super().close(code=code, message=message, drain=drain)
+
+
+class WebSocketChannel:
+    """`hub.channels.base.Channel` over an upgraded request."""
+
+    def __init__(self, socket: web.WebSocketResponse, remote: str) -> None:
+        self._socket = socket
+        self.remote = remote
+
+    @classmethod
+    async def accept(cls, request: web.Request) -> "WebSocketChannel":
+        """Upgrade a request; the caller has checked that it asks for our subprotocol."""
+        socket = _Socket(
+            protocols=(PROTOCOL,),
+            compress=False,
+            max_msg_size=MESSAGE_BYTES_MAX,
+            writer_limit=UNSENT_BYTES_MAX,
+            timeout=CLOSE_S,
+            autoping=True,
+        )
+        await socket.prepare(request)
+        return cls(socket, request.remote or "")
+
+    @property
+    def response(self) -> web.WebSocketResponse:
+        """What the request's handler returns in the end."""
+        return self._socket
+
+    async def receive(self) -> bytes:
+        """The next binary message."""
+        message = await self._socket.receive()
+        match message.type:
+            case WSMsgType.BINARY:
+                return bytes(message.data)
+            case WSMsgType.TEXT:
+                raise MalformedFrame("a text message came; frames are binary")
+            case WSMsgType.ERROR if isinstance(message.data, WebSocketError):
+                reason = _NUMBERED.get(WSCloseCode(message.data.code), Reason.MALFORMED_FRAME)
+                raise RemoteProtocolError(reason, str(message.data))
+            case WSMsgType.ERROR:
+                raise ChannelClosed(self._code, f"the connection failed: {message.data}")
+            case _:
+                said = message.extra if isinstance(message.extra, str) else ""
+                raise ChannelClosed(self._code, said)
+
+    @property
+    def _code(self) -> int:
+        return self._socket.close_code or 0
+
+    async def send(self, frame: bytes) -> None:
+        """One binary message."""
+        try:
+            await self._socket.send_bytes(frame)
+        except (ClientConnectionResetError, ConnectionError, RuntimeError) as error:
+            raise ChannelClosed(self._code, str(error)) from error
+
+    async def close(self, code: int, detail: str) -> None:
+        """Close, within a deadline; then the transport is cut."""
+        try:
+            async with asyncio.timeout(2 * CLOSE_S):
+                await self._socket.close(code=code, message=shortened(detail))
+        except (TimeoutError, ConnectionError):
+            pass  # the library cuts the transport when its close is interrupted
+
+
+def shortened(text: str) -> bytes:
+    """A text as a close frame can hold it: UTF-8, cut at a character."""
+    return text.encode()[:CLOSE_TEXT_BYTES_MAX].decode(errors="ignore").encode()

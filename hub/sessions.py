@@ -1,0 +1,337 @@
+"""Every session of every agent: who may come in, who replaces whom, and the way of commands to them.
+
+One identity has one session. A newcomer with the same key replaces the old session when it comes from the same boot of
+the same machine, or when the old one has fallen silent; from another machine, while the old one is alive, it is refused
+and both addresses are kept on the node: a cloned image.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+import msgspec
+import structlog
+
+from hub.bus import Bus
+from hub.channels.base import Channel
+from hub.clock import Clock
+from hub.config import Config
+from hub.desk import Desk
+from hub.ids import uuid7
+from hub.ingest import Ingest
+from hub.keys import Keys, verify_signature
+from hub.registry import Registry
+from hub.session import Life
+from hub.store.base import ForeignReference, Store, StoreError
+from hub.store.records import Agent, Attempt, Hub, SessionRow
+from wire.frames import AssignJob, CancelJob, Hello, JobHeld, JobReply, Level, Stream, StreamHave, Welcome
+from wire.inputs import EventsReceived, StatusReceived
+from wire.limits import FRAME_BYTES_MAX, MINOR_VERSION
+from wire.reasons import Reason
+
+log = structlog.get_logger(__name__)
+
+TAKEOVER_S = 5.0
+"""For the old session's last events to be committed before the new one is told what the hub has."""
+UNKNOWN_WAIT_S = 60.0
+"""How long an agent stays away that the hub does not know, or knows as revoked."""
+RECONNECTS_PER_S = 50
+"""Agents back per second after a restart; the spread grows with the fleet."""
+RECONNECT_SPREAD_MAX_S = 120.0
+
+
+class Sessions:
+    """`hub.ports.SessionDesk`, `hub.desk.Courier` and `hub.session.Home` in one: the sessions' side of each."""
+
+    def __init__(
+        self,
+        *,
+        config: Config,
+        clock: Clock,
+        keys: Keys,
+        hub: Hub,
+        store: Store,
+        registry: Registry,
+        bus: Bus,
+        ingest: Ingest,
+        desk: Desk,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._keys = keys
+        self._hub = hub
+        self._store = store
+        self._registry = registry
+        self._bus = bus
+        self._ingest = ingest
+        self._desk = desk
+        self._lives: dict[str, Life] = {}
+        """Open sessions by agent."""
+        self._all: dict[Life, asyncio.Task[None]] = {}
+        """Every socket's life and task, strangers' too."""
+        self._entering: dict[str, asyncio.Lock] = {}
+        """One newcomer of an identity at a time."""
+        self._missing: dict[Life, _Missing] = {}
+        self._stopping = False
+
+    # --- the door
+
+    @property
+    def unauthenticated(self) -> int:
+        """Sockets that have not finished the handshake."""
+        return sum(not life.opened for life in self._all)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether newcomers are turned away."""
+        return self._stopping
+
+    async def serve(self, channel: Channel) -> None:
+        """One socket, from the challenge to its end."""
+        life = Life(
+            channel=channel,
+            home=self,
+            config=self._config,
+            clock=self._clock,
+            hub_key=self._keys.public_key,
+            sign=self._keys.sign,
+            verify=verify_signature,
+        )
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine always runs in one
+        self._all[life] = task
+        try:
+            await life.run()
+        finally:
+            self._all.pop(life, None)
+
+    async def stop(self, within_s: float) -> None:
+        """Say goodbye to everyone, each with its own wait, and let the last events be committed."""
+        self._stopping = True
+        tasks = list(self._all.values())
+        for life in list(self._all):
+            wait_s = random.uniform(0.0, self.reconnect_spread_s)  # noqa: S311 - spreads load, guards nothing
+            life.end(Reason.HUB_STOPPING, "the hub is stopping", wait_s)
+        if tasks:
+            await asyncio.wait(tasks, timeout=within_s)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def reconnect_spread_s(self) -> float:
+        """Over how many seconds agents spread their return."""
+        return min(max(self._config.reconnect_spread_s, len(self._registry) / RECONNECTS_PER_S), RECONNECT_SPREAD_MAX_S)
+
+    # --- SessionDesk and Courier
+
+    def count(self) -> int:
+        """Open sessions."""
+        return len(self._lives)
+
+    async def end(self, agent_id: str, reason: Reason, detail: str) -> bool:
+        """End an agent's session and wait until its queued writes are committed."""
+        life = self._lives.get(agent_id)
+        if life is None:
+            return False
+        life.end(reason, detail, UNKNOWN_WAIT_S if reason is Reason.REVOKED else 0.0)
+        await life.finished.wait()
+        return True
+
+    def assign(self, agent_id: str, frame: AssignJob) -> bool:
+        """Queue an assignment."""
+        life = self._lives.get(agent_id)
+        return life is not None and life.assign(frame)
+
+    def cancel(self, agent_id: str, frame: CancelJob) -> bool:
+        """Queue a cancellation."""
+        life = self._lives.get(agent_id)
+        return life is not None and life.cancel(frame)
+
+    # --- Home: the handshake
+
+    async def open(self, life: Life, hello: Hello) -> None:
+        """Let an agent in, or refuse it with a numbered reason."""
+        agent = await self._store.agent(hello.agent_id)
+        if self._stopping:
+            life.refuse(Reason.HUB_STOPPING, "the hub is stopping", self.reconnect_spread_s)
+        elif agent is None:
+            log.warning("an unknown agent knocked", agent=hello.agent_id, remote=life.channel.remote)
+            life.refuse(Reason.UNKNOWN_AGENT, Reason.UNKNOWN_AGENT.sentence, UNKNOWN_WAIT_S)
+        elif not life.authenticate(agent.id, agent.public_key):
+            log.warning("a bad signature", agent=agent.id, remote=life.channel.remote)
+        elif agent.revoked_at_ms is not None:
+            life.refuse(Reason.REVOKED, Reason.REVOKED.sentence, UNKNOWN_WAIT_S)
+        else:
+            async with self._entering.setdefault(agent.id, asyncio.Lock()):
+                await self._enter(life, agent, hello)
+
+    async def _enter(self, life: Life, agent: Agent, hello: Hello) -> None:
+        if not await self._make_way(life, agent, hello):
+            return
+        keys = {(held.epoch, held.stream) for held in hello.held} | {(hello.epoch, stream) for stream in Stream}
+        heads = await self._store.heads(agent.id, sorted({epoch for epoch, _ in keys}))
+        stored = {(head.epoch, Stream(head.stream)): head.seq for head in heads}
+        welcome = Welcome(
+            session=uuid7(self._clock.time_ms()),
+            hub_id=self._hub.id,
+            generation=self._hub.generation,
+            minor=MINOR_VERSION,
+            heartbeat_s=self._config.heartbeat_s,
+            stale_after_s=self._config.stale_after_s,
+            lost_after_s=self._config.lost_after_s,
+            reconnect_spread_s=self.reconnect_spread_s,
+            frame_bytes_max=FRAME_BYTES_MAX,
+            time_ms=self._clock.time_ms(),
+            have=[StreamHave(epoch=epoch, stream=stream, seq=stored.get((epoch, stream), 0)) for epoch, stream in keys],
+        )
+        life.welcome(welcome)
+        self._lives[agent.id] = life
+        log.info("a session opened", agent=agent.id, name=hello.name, session=life.session_id, remote=_remote(life))
+        self._registry.add(agent)
+        self._ingest.changed(self._registry.opened(agent.id, life.session_id, hello, life.channel.remote))
+        await life.do(lambda: self._write_down(life, agent, hello))
+        owed = {
+            held.epoch: held.last
+            for held in hello.held
+            if held.stream is Stream.JOBS and held.last > stored.get((held.epoch, Stream.JOBS), 0)
+        }
+        await life.do(lambda: self._greet(life, hello, owed))
+
+    async def _make_way(self, life: Life, agent: Agent, hello: Hello) -> bool:
+        """End the identity's old session, or refuse the new one."""
+        old = self._lives.get(agent.id)
+        if old is None:
+            return True
+        silent_s = self._clock.monotonic() - old.heard_s
+        if old.live and old.hello.boot_id != hello.boot_id and silent_s < self._config.stale_after_s:
+            detail = f"{old.channel.remote} holds the session and was heard {silent_s:.0f} s ago"
+            life.refuse(Reason.DUPLICATE_IDENTITY, detail, self._config.stale_after_s)
+            log.warning("a duplicate identity", agent=agent.id, remote=_remote(life), holder=_remote(old))
+            sentence = f"{life.channel.remote} tried to use this node's identity while {detail}"
+            self._ingest.changed(self._registry.refused(agent.id, Reason.DUPLICATE_IDENTITY, sentence))
+            await self._desk.note(agent.id, "identity.duplicate", sentence, Level.ERROR)
+            await self._store.note_reason(agent.id, self._clock.time_ms(), Reason.DUPLICATE_IDENTITY, sentence)
+            return False
+        old.end(Reason.REPLACED, f"a new session from {life.channel.remote} took over")
+        try:
+            async with asyncio.timeout(TAKEOVER_S):
+                await old.finished.wait()
+        except TimeoutError:
+            life.refuse(Reason.OVERLOADED, "the old session's last events are not committed yet", TAKEOVER_S)
+            return False
+        return True
+
+    async def _write_down(self, life: Life, agent: Agent, hello: Hello) -> None:
+        """The session's row; and the check that it was not revoked while it came in."""
+        row = SessionRow(
+            id=life.session_id,
+            agent_id=agent.id,
+            opened_at_ms=self._clock.time_ms(),
+            generation=self._hub.generation,
+            remote=life.channel.remote,
+            boot_id=hello.boot_id,
+            epoch=hello.epoch,
+        )
+        said = msgspec.structs.replace(
+            agent,
+            name=hello.name,
+            boot_id=hello.boot_id,
+            epoch=hello.epoch,
+            version=hello.version,
+            capabilities=tuple(hello.capabilities),
+        )
+        await self._store.open_session(row, said)
+        now = await self._store.agent(agent.id)
+        if now is None or now.revoked_at_ms is not None:
+            life.end(Reason.REVOKED, Reason.REVOKED.sentence, UNKNOWN_WAIT_S)
+
+    async def _greet(self, life: Life, hello: Hello, owed: dict[str, int]) -> None:
+        """Sort out the jobs; what is missing is lost only once the outbox has told all it held when it came."""
+        missing = await self._desk.greeted(life.agent_id, hello.jobs)
+        if missing:
+            self._missing[life] = _Missing(missing, owed)
+            await self._look_for_missing(life)
+
+    async def _look_for_missing(self, life: Life) -> None:
+        waits = self._missing.get(life)
+        if waits is not None and not waits.owed:
+            del self._missing[life]
+            await self._desk.returned_without(waits.attempts)
+
+    # --- Home: an open session
+
+    async def events(self, life: Life, received: EventsReceived) -> int:
+        """Store events; the committed head."""
+        result = await self._ingest.events(life.agent_id, received.epoch, received.stream, received.events)
+        waits = self._missing.get(life)
+        if waits is not None and received.stream is Stream.JOBS:
+            waits.told(received.epoch, result.head)
+            await self._look_for_missing(life)
+        if result.foreign:
+            life.end(Reason.FOREIGN_REFERENCE, result.foreign[0])
+        return result.head
+
+    def status(self, life: Life, received: StatusReceived) -> None:
+        """Take over a status."""
+        if self._lives.get(life.agent_id) is life:
+            self._ingest.status(life.agent_id, received)
+
+    def heard(self, life: Life) -> None:
+        """Some frame came."""
+        if self._lives.get(life.agent_id) is life:
+            self._ingest.heard(life.agent_id)
+
+    def renewed(self, life: Life, jobs: Sequence[JobHeld]) -> list[JobHeld]:
+        """Extend leases; those without one."""
+        return self._desk.renewed(life.agent_id, jobs)
+
+    async def late(self, life: Life, held: JobHeld) -> None:
+        """An attempt without a lease."""
+        await self._judged(life, "lease.foreign", lambda: self._desk.late(life.agent_id, held))
+
+    async def replied(self, life: Life, reply: JobReply) -> None:
+        """An answer to an assignment."""
+        await self._judged(life, "reply.foreign", lambda: self._desk.replied(life.agent_id, reply))
+
+    async def _judged(self, life: Life, kind: str, said: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Act on what an agent said of a job; when it is not its own, keep that with the node."""
+        try:
+            await said()
+        except ForeignReference as error:
+            log.warning("an agent spoke of what is not its own", agent=life.agent_id, detail=str(error))
+            await self._desk.note(life.agent_id, kind, str(error))
+            raise
+
+    async def closed(self, life: Life) -> None:
+        """A session is over."""
+        self._missing.pop(life, None)
+        if not life.opened:
+            log.info("a socket closed", remote=_remote(life), agent=life.agent_id, code=life.reason, detail=life.detail)
+            return
+        log.info("a session ended", agent=life.agent_id, session=life.session_id, code=life.reason, detail=life.detail)
+        if self._lives.get(life.agent_id) is life:
+            del self._lives[life.agent_id]
+        self._ingest.changed(self._registry.closed(life.agent_id, life.session_id, life.reason, life.detail))
+        try:
+            await self._store.close_session(life.session_id, self._clock.time_ms(), life.reason, life.detail)
+        except StoreError as error:
+            log.warning("a session's end could not be written down", session=life.session_id, error=str(error))
+
+
+class _Missing:
+    """Attempts an agent does not list, and what its outbox still has to say before they are lost."""
+
+    def __init__(self, attempts: tuple[Attempt, ...], owed: dict[str, int]) -> None:
+        self.attempts = attempts
+        self.owed = dict(owed)
+
+    def told(self, epoch: str, head: int) -> None:
+        """The stream of job events of an epoch is stored up to ``head``."""
+        if self.owed.get(epoch, head + 1) <= head:
+            del self.owed[epoch]
+
+
+def _remote(life: Life) -> str:
+    return life.channel.remote
