@@ -209,6 +209,11 @@ class Desk:
             if live is not None and live.attempt == attempt.attempt:
                 await self._end_lease(live, AttemptState.LOST, "the node came back without it")
 
+    async def revoked(self, agent_id: str) -> None:
+        """A node was revoked: its leases, and with them its right to fetch inputs, end at once."""
+        for live in self._dispatch.held_by(agent_id):
+            await self._end_lease(live, AttemptState.LOST, "the node was revoked")
+
     async def refused(self, picture: JobPicture, attempt: Attempt, detail: str) -> None:
         """The hub's verification refused a result: another attempt follows, and the node's page says why."""
         now_ms, number, limit = self._clock.time_ms(), attempt.attempt, self._config.attempts_max

@@ -133,11 +133,12 @@ class Sessions:
     async def end(self, agent_id: str, reason: Reason, detail: str) -> bool:
         """End an agent's session and wait until its queued writes are committed."""
         life = self._lives.get(agent_id)
-        if life is None:
-            return False
-        life.end(reason, detail, UNKNOWN_WAIT_S if reason is Reason.REVOKED else 0.0)
-        await life.finished.wait()
-        return True
+        if life is not None:
+            life.end(reason, detail, UNKNOWN_WAIT_S if reason is Reason.REVOKED else 0.0)
+            await life.finished.wait()
+        if reason is Reason.REVOKED:
+            await self._desk.revoked(agent_id)
+        return life is not None
 
     def assign(self, agent_id: str, frame: AssignJob) -> bool:
         """Queue an assignment."""

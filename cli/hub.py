@@ -1,0 +1,26 @@
+"""``provewire hub``: the central service."""
+
+import argparse
+from pathlib import Path
+
+HELP = "run the hub: agents' sessions, jobs, store, REST and the live page"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options; each is also ``PROVEWIRE_<NAME>`` in the environment."""
+    parser.add_argument("--listen", metavar="HOST:PORT", help="where to listen (default: 127.0.0.1:8470; port 0: any)")
+    parser.add_argument("--data-dir", type=Path, metavar="D", help="store, keys and artifacts (default: the XDG one)")
+    parser.add_argument("--tls-cert", type=Path, metavar="F", help="certificate chain, PEM")
+    parser.add_argument("--tls-key", type=Path, metavar="F", help="its private key, PEM")
+    parser.add_argument(
+        "--insecure", action="store_true", default=None, help="allow plain HTTP off loopback; shown on every page"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run until SIGTERM or Ctrl-C."""
+    from hub import app  # noqa: PLC0415 - a node loads no hub
+    from hub.config import Config  # noqa: PLC0415 - same
+
+    options = {name: getattr(args, name) for name in ("listen", "data_dir", "tls_cert", "tls_key", "insecure")}
+    return app.run(Config.load(options))

@@ -1,0 +1,322 @@
+"""Composition root of the hub: makes the parts, wires them, runs them, and stops them in order. No logic of its own.
+
+Start: lock, keys, store (migrated), registry from the store, desk with the open jobs, tasks, then the socket.
+Stop, within ``shutdown_s``: no new sockets, Bye to every agent, last events committed, streams ended, tasks, store.
+"""
+
+import asyncio
+import fcntl
+import os
+import signal
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import sdnotify
+import structlog
+import uvloop
+from aiohttp import web
+
+from hub import api, ports
+from hub.bus import Bus
+from hub.clock import Clock, SystemClock
+from hub.config import Config, ConfigError, is_loopback
+from hub.desk import Desk
+from hub.gate import PATH, Gate
+from hub.ingest import Ingest, read_status
+from hub.judging import Judge
+from hub.keys import KeyFileError, Keys, write_private
+from hub.liveness import Limits
+from hub.pulse import Pulse
+from hub.registry import Registry
+from hub.sessions import Sessions
+from hub.store.base import PAGE_MAX, Store, StoreError
+from hub.store.sqlite import open_sqlite
+
+log = structlog.get_logger(__name__)
+
+EXIT_OK = 0
+EXIT_INTERNAL = 6
+FACTS_FILE = "hub.json"
+LOCK_FILE = "hub.lock"
+STORE_FILE = "hub.sqlite"
+BACKLOG = 2048
+"""Sockets the kernel keeps for us when a fleet comes back at once."""
+HANDLERS_S = 1.0
+"""For requests still running when the hub stops."""
+GOODBYE_SHARE = 0.6
+"""Of ``shutdown_s``: for Bye and the last events."""
+CLIENT_BYTES_MAX = 1024 * 1024
+"""Body of a request that is read whole; artifacts are streamed."""
+
+GATE = web.AppKey("GATE", Gate)
+ALL_SESSIONS = web.AppKey("ALL_SESSIONS", Sessions)
+Tell = Callable[[str], None]
+"""Says something to systemd."""
+
+
+class HubError(Exception):
+    """The hub cannot run; the sentence says why."""
+
+    exit_code = EXIT_INTERNAL
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """``hub.json``: how to reach the hub that runs on this data directory."""
+
+    url: str
+    pid: int
+    hub_id: str
+    fingerprint: str
+
+
+def run(config: Config) -> int:
+    """Run the hub until SIGTERM or SIGINT; the exit code.
+
+    Raises:
+        ConfigError: the data directory is in use or cannot be used (exit code 64).
+        HubError: it could not start, or a part of it failed.
+    """
+    _prepare_data_dir(config.data_dir)
+    with _locked(config.data_dir / LOCK_FILE), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(serve(config))
+
+
+async def serve(config: Config, clock: Clock | None = None, stop: asyncio.Event | None = None) -> int:
+    """Listen and serve until ``stop`` is set or a signal comes."""
+    stop = stop or asyncio.Event()
+    notify = _notifier()
+    tasks = Background(stop)
+    app = make_app(config, clock or SystemClock(), tasks=tasks, tell_systemd=notify)
+    facts_path = config.data_dir / FACTS_FILE
+    facts_path.unlink(missing_ok=True)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=HANDLERS_S)
+    try:
+        await runner.setup()
+        url = await _listen(runner, config)
+        app[ports.BASE_URL].append(config.public_url.rstrip("/") or url)
+        facts = Facts(url, os.getpid(), app[ports.HUB].id, app[ports.KEYS].fingerprint)
+        write_private(facts_path, msgspec.json.encode(facts))
+        log.info("the hub listens", url=url, hub=facts.hub_id, generation=app[ports.HUB].generation)
+        if config.insecure and not is_loopback(config.listen_host):
+            log.warning("INSECURE: tokens, witnesses and proofs cross the network in the clear")
+        notify("READY=1")
+        _stop_on_signals(stop)
+        await stop.wait()
+        notify("STOPPING=1")
+    except StoreError as error:
+        raise HubError(str(error)) from error
+    finally:
+        try:
+            async with asyncio.timeout(config.shutdown_s):
+                await runner.cleanup()
+        except TimeoutError:
+            log.exception("the hub did not stop in time; what was acknowledged is safe", seconds=config.shutdown_s)
+        facts_path.unlink(missing_ok=True)
+    if tasks.failure is not None:
+        raise HubError(f"a part of the hub failed: {tasks.failure}") from tasks.failure
+    log.info("the hub stopped")
+    return EXIT_OK
+
+
+def make_app(config: Config, clock: Clock, *, tasks: "Background", tell_systemd: Tell) -> web.Application:
+    """The application, its parts made when it starts.
+
+    Raises:
+        ConfigError: a key file cannot be used.
+    """
+    app = web.Application(client_max_size=CLIENT_BYTES_MAX)
+    try:
+        app[ports.KEYS] = Keys.load(config.data_dir)
+    except KeyFileError as error:
+        raise ConfigError(str(error)) from error
+    app[ports.CONFIG] = config
+    app[ports.CLOCK] = clock
+    app[ports.BUS] = Bus()
+    app[ports.BASE_URL] = []
+    app.cleanup_ctx.append(_store)
+    app.cleanup_ctx.append(partial(_core, tasks=tasks, tell_systemd=tell_systemd))
+    app.on_shutdown.append(_goodbye)
+    app.router.add_get(PATH, _agent_socket)
+    api.setup(app)
+    return app
+
+
+async def _store(app: web.Application) -> AsyncIterator[None]:
+    """The store; its generation counts this start."""
+    async with open_sqlite(app[ports.CONFIG].data_dir / STORE_FILE) as store:
+        app[ports.STORE] = store
+        app[ports.HUB] = await store.begin_generation(app[ports.CLOCK].time_ms())
+        yield
+
+
+async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell) -> AsyncIterator[None]:
+    """Registry, desk, ingest, sessions, judge; and the tasks that keep them going."""
+    config, clock, store, bus = app[ports.CONFIG], app[ports.CLOCK], app[ports.STORE], app[ports.BUS]
+    registry = Registry(
+        clock,
+        Limits(
+            stale_after_s=config.stale_after_s,
+            lost_after_s=config.lost_after_s,
+            reconnect_spread_s=config.reconnect_spread_s,
+            lag_tolerated_s=config.lag_tolerated_s,
+        ),
+    )
+    await _restore(registry, store)
+    desk = Desk(config=config, clock=clock, store=store, registry=registry, bus=bus, keys=app[ports.KEYS])
+    await desk.load()
+    ingest = Ingest(config=config, clock=clock, store=store, registry=registry, bus=bus, desk=desk)
+    sessions = Sessions(
+        config=config,
+        clock=clock,
+        keys=app[ports.KEYS],
+        hub=app[ports.HUB],
+        store=store,
+        registry=registry,
+        bus=bus,
+        ingest=ingest,
+        desk=desk,
+    )
+    desk.courier = sessions
+    judge = Judge(store=store, desk=desk, artifacts=app[ports.ARTIFACTS], verifier=app[ports.VERIFIER])
+    pulse = Pulse(clock=clock, registry=registry, bus=bus, desk=desk, tell_systemd=tell_systemd)
+    app[ports.REGISTRY] = registry
+    app[ports.JOBS] = desk
+    app[ports.SESSIONS] = app[ALL_SESSIONS] = sessions
+    app[GATE] = Gate(config, clock, sessions)
+    for name, task in (("desk", desk.run), ("judge", judge.run), ("notes", ingest.run), ("pulse", pulse.run)):
+        tasks.start(name, task())
+    yield
+    await tasks.cancel()
+    try:
+        await ingest.note()
+    except StoreError as error:
+        log.warning("the last status could not be written down", error=str(error))
+
+
+async def _restore(registry: Registry, store: Store) -> None:
+    after = ""
+    while page := await store.agents(after=after):
+        for agent in page:
+            registry.add(agent, read_status(agent.last_status))
+        after = page[-1].id
+        if len(page) < PAGE_MAX:
+            return
+
+
+async def _goodbye(app: web.Application) -> None:
+    """The sockets are closed before the server waits for its handlers."""
+    await app[ALL_SESSIONS].stop(app[ports.CONFIG].shutdown_s * GOODBYE_SHARE)
+    app[ports.BUS].close()
+
+
+async def _agent_socket(request: web.Request) -> web.StreamResponse:
+    """``/agent``."""
+    return await request.app[GATE].handle(request)
+
+
+class Background:
+    """The long tasks of the hub: held, and the hub stops when one of them fails."""
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self._stop = stop
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.failure: BaseException | None = None
+
+    def start(self, name: str, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine that never returns."""
+        task = asyncio.create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        self.failure = task.exception() or RuntimeError(f"the task {task.get_name()} ended")
+        log.error("a part of the hub failed; the hub stops", part=task.get_name(), exc_info=self.failure)
+        self._stop.set()
+
+    async def cancel(self) -> None:
+        """Cancel them and wait."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _listen(runner: web.AppRunner, config: Config) -> str:
+    """Bind the socket; our own address."""
+    site = web.TCPSite(
+        runner, config.listen_host, config.listen_port, ssl_context=_tls(config), backlog=BACKLOG, reuse_address=True
+    )
+    try:
+        await site.start()
+    except OSError as error:
+        raise ConfigError(
+            f"listen: cannot listen on {config.listen_host}:{config.listen_port} ({error.strerror}); "
+            "another program may hold the port"
+        ) from error
+    host, port = runner.addresses[0][:2]
+    if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
+        host = socket.gethostname()
+    scheme = "https" if config.tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def _tls(config: Config) -> ssl.SSLContext | None:
+    if config.tls_cert is None or config.tls_key is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(config.tls_cert, config.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"tls_cert and tls_key: {config.tls_cert} and {config.tls_key}: {error}") from error
+    return context
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+
+
+def _notifier() -> Tell:
+    """Tells systemd, where there is one."""
+    notifier = sdnotify.SystemdNotifier()
+
+    def tell(text: str) -> None:
+        notifier.notify(text)
+
+    return tell
+
+
+def _prepare_data_dir(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"data_dir: {path} cannot be made ({error.strerror})") from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise ConfigError(f"data_dir: {path} cannot be written by this user")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Only one hub owns a data directory; the kernel lets go of the lock with the process."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigError(
+                f"data_dir: another hub runs on {path.parent}; stop it, or give another --data-dir"
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)
