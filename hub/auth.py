@@ -236,7 +236,7 @@ def check_host(request: web.Request) -> None:
     name = host_name(request.host)
     config = request.app[ports.CONFIG]
     local = request.transport.get_extra_info("sockname") if request.transport is not None else None
-    ours = {config.listen_host.lower(), host_name(urlsplit(config.public_url).netloc)}
+    ours = {config.listen_host.lower(), *(host_name(urlsplit(url).netloc) for url in request.app[ports.BASE_URL])}
     if isinstance(local, tuple):
         ours.add(str(local[0]))
     if name in ours or (is_loopback(name) and isinstance(local, tuple) and is_loopback(str(local[0]))):

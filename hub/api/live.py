@@ -79,7 +79,7 @@ ROUTES = (
         method="GET",
         path="/api/v1/live",
         handler=live,
-        summary="Server-Sent Events: `snapshot`, then `node`, `job` and `beat`; bodies LiveSnapshot, LiveNode and so on",
+        summary="Server-Sent Events: `snapshot`, then `node`, `job`, `beat`; bodies LiveSnapshot, LiveNode and so on",
         tag="live",
         answers={HTTPStatus.OK: Answer("The stream, without end", media=EVENT_STREAM)},
         deadline_s=None,

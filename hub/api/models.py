@@ -163,6 +163,17 @@ class AttemptView(Struct, frozen=True):
     ended_at_ms: UnixMs | None
 
 
+class FailureView(Struct, frozen=True):
+    """The latest attempt that came to nothing, while the job goes on or after it ended."""
+
+    attempt: int
+    node: Uuid
+    node_name: str
+    outcome: str
+    code: int | None
+    detail: str
+
+
 class JobView(Struct, frozen=True, kw_only=True):
     """A job. ``attempts`` stands only where one job is asked for."""
 
@@ -179,6 +190,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     total: int
     elapsed_s: Annotated[float | None, Meta(description="since it started, or from start to end")]
     error: ErrorView | None
+    last_failure: FailureView | None
     created_at_ms: UnixMs
     started_at_ms: UnixMs | None
     ended_at_ms: UnixMs | None

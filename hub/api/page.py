@@ -19,7 +19,7 @@ HEADERS = {
     hdrs.CONTENT_SECURITY_POLICY: POLICY,
     hdrs.X_CONTENT_TYPE_OPTIONS: "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=(), usb=()",

@@ -33,6 +33,9 @@ NAMES_MAX = 10_000
 """Circuit and node names kept in memory; they never change."""
 RUNNING = frozenset({JobState.LEASED, JobState.RUNNING})
 GOES_ON = frozenset({AttemptState.ASSIGNED, AttemptState.ACCEPTED, AttemptState.RUNNING, AttemptState.RESULT})
+CAME_TO_NOTHING = frozenset(
+    {AttemptState.FAILED, AttemptState.REFUSED, AttemptState.DECLINED, AttemptState.EXPIRED, AttemptState.LOST}
+)
 KINDS: dict[type, str] = {
     JobStarted: "job.started",
     JobSucceeded: "job.succeeded",
@@ -226,6 +229,7 @@ async def job_view(app: web.Application, picture: JobPicture, *, whole: bool = F
         total=0 if progress is None else progress.total,
         elapsed_s=_elapsed_s(job, app[ports.CLOCK].time_ms()),
         error=_error(job),
+        last_failure=await _last_failure(app, picture),
         created_at_ms=job.created_at_ms,
         started_at_ms=job.started_at_ms,
         ended_at_ms=job.ended_at_ms,
@@ -252,6 +256,20 @@ def _error(job: Job) -> models.ErrorView | None:
     if job.state is not JobState.FAILED and job.error_code is None and not job.error_detail:
         return None
     return models.ErrorView(job.error_code, job.error_detail)
+
+
+async def _last_failure(app: web.Application, picture: JobPicture) -> models.FailureView | None:
+    attempt = next((item for item in reversed(picture.attempts) if item.state in CAME_TO_NOTHING), None)
+    if attempt is None:
+        return None
+    return models.FailureView(
+        attempt=attempt.attempt,
+        node=attempt.agent_id,
+        node_name=await app[NAMES].node(attempt.agent_id),
+        outcome=attempt.state.value,
+        code=attempt.code,
+        detail=attempt.detail,
+    )
 
 
 async def _attempt_view(app: web.Application, attempt: Attempt) -> models.AttemptView:
