@@ -24,6 +24,7 @@ from wire.limits import (
     EVENT_BYTES_MAX,
     EVENTS_PER_FRAME_MAX,
     FRAME_BYTES_MAX,
+    ITEM_BYTES_TYPICAL,
     MAP_ITEMS_MAX,
     NAME_CHARS_MAX,
     NESTING_MAX,
@@ -80,15 +81,27 @@ _LIMITS: dict[str, Any] = {
     "ext_hook": _refuse_extension,
     "max_str_len": STRING_BYTES_MAX,
     "max_bin_len": BINARY_BYTES_MAX,
-    "max_array_len": ARRAY_ITEMS_MAX,
-    "max_map_len": MAP_ITEMS_MAX,
     "max_ext_len": 0,
 }
 
 
+def _limits(limit_bytes: int) -> dict[str, Any]:
+    """The limits of a frame of at most ``limit_bytes``.
+
+    msgpack sets memory aside for every array that is announced, filled or not, a thousand levels deep: what a few bytes
+    can claim has to shrink with the frame. An item of our arrays and maps has some dozens of bytes.
+    """
+    items_max = limit_bytes // ITEM_BYTES_TYPICAL
+    return {
+        **_LIMITS,
+        "max_array_len": min(ARRAY_ITEMS_MAX, items_max),
+        "max_map_len": min(MAP_ITEMS_MAX, items_max),
+    }
+
+
 def _check_nesting(plain: object) -> None:
     level = [plain]
-    for _ in range(NESTING_MAX + 1):
+    for _ in range(NESTING_MAX):
         level = [
             child
             for parent in level
@@ -105,7 +118,7 @@ def _unpacked(data: bytes, limit_bytes: int) -> dict[str, Any]:
     if len(data) > limit_bytes:
         raise FrameTooLarge(len(data), limit_bytes)
     try:
-        plain = msgpack.unpackb(data, **_LIMITS)
+        plain = msgpack.unpackb(data, **_limits(limit_bytes))
     except _UNPACK_ERRORS as problem:
         raise MalformedFrame(f"not valid MessagePack: {_sentence(problem)}") from None
     if type(plain) is not dict:
@@ -262,7 +275,7 @@ def _take_body(unpacker: "msgpack.Unpacker", event: dict[str, Any], data: bytes)
 
 def _raw_reader(data: bytes) -> "msgpack.Unpacker":
     """A reader that knows its offset, over bytes that `_unpacked` has passed."""
-    unpacker = msgpack.Unpacker(max_buffer_size=len(data), **_LIMITS)
+    unpacker = msgpack.Unpacker(max_buffer_size=len(data), **_limits(FRAME_BYTES_MAX))
     unpacker.feed(data)
     return unpacker
 
@@ -278,7 +291,8 @@ def encode(frame: Struct, limit_bytes: int = FRAME_BYTES_MAX) -> bytes:
     """
     if isinstance(frame, Events):
         return encode_events(frame.epoch, frame.stream, [encode_event(event) for event in frame.events])
-    return _within(_packed(frame), limit_bytes, type(frame).__name__)
+    name = type(frame).__name__
+    return _within(_packed(frame, name), limit_bytes, name)
 
 
 def encode_event(event: Event) -> bytes:
@@ -289,7 +303,8 @@ def encode_event(event: Event) -> bytes:
     """
     body = event.body
     if not isinstance(body, UnknownBody):
-        return _within(_packed(event), EVENT_BYTES_MAX, f"Event with {type(body).__name__}")
+        name = f"Event with {type(body).__name__}"
+        return _within(_packed(event, name), EVENT_BYTES_MAX, name)
     packer = msgpack.Packer()
     parts = [packer.pack_map_header(len(_EVENT_KEYS))]
     for name, key in _EVENT_KEYS.items():
@@ -332,8 +347,7 @@ def length_prefixed(frame: Struct) -> bytes:
     return len(data).to_bytes(LENGTH_BYTES, "big") + data
 
 
-def _packed(frame: Struct) -> bytes:
-    name = type(frame).__name__
+def _packed(frame: Struct, name: str) -> bytes:
     try:
         plain = msgspec.to_builtins(frame, builtin_types=(bytes,))
         msgspec.convert(plain, type(frame), builtin_types=(bytes,))

@@ -20,10 +20,12 @@ STRING_BYTES_MAX = 64 * 1024
 """One string: a worker's whole error text fits, an attack does not."""
 BINARY_BYTES_MAX = 192 * 1024
 """One byte string: an inline output (a proof) of an event."""
-ARRAY_ITEMS_MAX = 4096
-"""Items of one array."""
+ARRAY_ITEMS_MAX = 512
+"""Items of one array: the events of one frame."""
 MAP_ITEMS_MAX = 256
 """Entries of one map."""
+ITEM_BYTES_TYPICAL = 64
+"""A frame may have arrays and maps of as many items as it could hold of this size; before authentication, 64."""
 
 EVENT_BYTES_MAX = FRAME_BYTES_MAX - 1024
 """One packed event; the rest of its frame is the events frame's own head."""
