@@ -1,0 +1,382 @@
+"""Composition root: builds the parts, runs them, and stops them in the order written here. No logic of its own.
+
+Start: lock, identity, outbox, local view, workers, jobs, then the hub. Stop: the hub is told goodbye, the local view
+closes, the outbox last. Workers are left alone.
+"""
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from importlib.metadata import version
+
+import msgspec
+import structlog
+import uvloop
+
+from agent import identity
+from agent.artifacts import Artifacts
+from agent.backoff import Backoff
+from agent.board import Board, read_gpus, read_host
+from agent.clock import Clock, SystemClock, wait_event
+from agent.config import Config, devices, parse_hub
+from agent.enroll import EnrolRefused, Token, enrol, enrollment_id_for, hub_of, read_token
+from agent.errors import ConfigFault
+from agent.hub_http import HttpClient
+from agent.identity import Enrolled, Key
+from agent.ids import uuid7
+from agent.job_desk import JobDesk
+from agent.jobs import Jobs
+from agent.local import LocalStatus, LocalView, by_name, hub_view, is_healthy
+from agent.notify import Notifier, keep_told
+from agent.outbox import Outbox, open_outbox
+from agent.sensors.gpu import GpuSensor
+from agent.sensors.host import HostSensor
+from agent.uplink import NodeFacts, State, Uplink, UplinkView
+from agent.workers import DeviceWorker, own_argv
+from wire.frames import Capability, Level
+
+log = structlog.get_logger(__name__)
+
+EXIT_OK = 0
+STOP_S = 8.0
+"""From the first signal to the end; a second signal does not wait."""
+
+
+def run(config: Config) -> int:
+    """Run the agent until it is told to stop; its exit code.
+
+    Raises:
+        ConfigFault: settings or files only an operator can mend.
+    """
+    return uvloop.run(_run(config))
+
+
+async def _run(config: Config) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await Agent(config, clock=SystemClock(), rng=random.SystemRandom()).run(stop)
+    return EXIT_OK
+
+
+class Agent:
+    """The parts of one agent. ``run`` holds them until ``stop`` is set."""
+
+    def __init__(self, config: Config, *, clock: Clock, rng: random.Random) -> None:
+        self._config = config
+        self._clock = clock
+        self._rng = rng
+        self._started_s = clock.monotonic()
+        self._epoch = uuid7(clock.unix_ms(), rng)
+        self._view = UplinkView(url=config.hub.base if config.hub is not None else "")
+        self._board = Board()
+        self._enrolled: Enrolled | None = None
+        self._version = version("provewire")
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Run until ``stop``.
+
+        Raises:
+            ConfigFault: settings or files only an operator can mend.
+        """
+        config = self._config
+        identity.prepare_data_dir(config.data_dir)
+        with identity.lock_data_dir(config.data_dir):
+            key = identity.load_key(config.data_dir)
+            self._enrolled = identity.load_enrolled(config.data_dir)
+            token = self._token()
+            if config.hub is None and self._enrolled is not None:
+                self._view.url = self._enrolled.hub_url
+            async with AsyncExitStack() as stack:
+                outbox = await open_outbox(
+                    config.data_dir / "outbox.sqlite", self._epoch, self._clock, config.outbox_bytes_max
+                )
+                stack.push_async_callback(outbox.close)
+                await self._serve(stop, stack=stack, key=key, token=token, outbox=outbox)
+        log.info("agent.stopped", epoch=self._epoch)
+
+    def _token(self) -> Token | None:
+        """The enrolment token, if one is needed.
+
+        Raises:
+            ConfigFault: one is needed and cannot be used.
+        """
+        path = self._config.token_file
+        if self._enrolled is not None:
+            if path is not None:
+                log.info("enroll.token_ignored", token_file=str(path), agent_id=self._enrolled.agent_id)
+            return None
+        if path is None:
+            raise ConfigFault(
+                f"this node is not enrolled ({self._config.data_dir / 'agent.json'} does not exist) and has no token; "
+                "make one with `provewire enroll` at the hub and pass it with --token-file"
+            )
+        token = read_token(path)
+        hub_of(token, self._config.hub, insecure=self._config.insecure)
+        return token
+
+    # --- the parts ------------------------------------------------------------------------------------------------
+
+    async def _serve(
+        self, stop: asyncio.Event, *, stack: AsyncExitStack, key: Key, token: Token | None, outbox: Outbox
+    ) -> None:
+        config = self._config
+        await self._say_started(outbox)
+        board = self._board
+        board.outbox = lambda: outbox.reading
+        view = LocalView(
+            lambda: self._snapshot(outbox), socket_path=config.socket_path, local=config.local, clock=self._clock
+        )
+        await view.start()
+        stack.push_async_callback(view.close)
+        gpu_sensor = GpuSensor()
+        stack.push_async_callback(gpu_sensor.close)
+        proxies = config.hub is None or not config.hub.loopback
+        client = await stack.enter_async_context(HttpClient(ca=config.ca, proxies=proxies))
+        notifier = Notifier()
+        notifier.ready()
+        tasks = Tasks(stop)
+        stack.push_async_callback(tasks.close)
+        tasks.start(view.serve_loopback(), ends=True)
+        tasks.start(keep_told(notifier, self._notify_text, clock=self._clock, watchdog_s=config.watchdog_s))
+        tasks.start(read_host(board, HostSensor(config.data_dir), clock=self._clock, every_s=config.readings_s))
+        tasks.start(read_gpus(board, gpu_sensor, outbox=outbox, clock=self._clock, every_s=config.gpu_readings_s))
+        desk, workers = await self._jobs(outbox, client)
+        for worker in workers:
+            stack.push_async_callback(worker.close)
+            tasks.start(worker.run())
+        tasks.start(desk.run())
+        uplink_task = tasks.start(
+            self._uplink(stop, client=client, key=key, token=token, outbox=outbox, desk=desk), ends=True
+        )
+        await stop.wait()
+        log.info("agent.stopping")
+        notifier.stopping()
+        await asyncio.wait({uplink_task}, timeout=STOP_S)
+
+    async def _say_started(self, outbox: Outbox) -> None:
+        log.info("agent.started", epoch=self._epoch, pid=os.getpid(), version=self._version, name=self._config.name)
+        if outbox.damage is not None:
+            log.error("outbox.damaged", detail=outbox.damage)
+            await outbox.say("outbox.damaged", outbox.damage, Level.ERROR)
+        await outbox.say("agent.started", f"agent {self._version} started", pid=os.getpid(), version=self._version)
+
+    async def _jobs(self, outbox: Outbox, client: HttpClient) -> tuple[JobDesk, list[DeviceWorker]]:
+        config = self._config
+        names = devices(config)
+        artifacts = Artifacts(
+            config.data_dir / "artifacts",
+            client,
+            keep_bytes=config.artifacts_keep_bytes,
+            clock=self._clock,
+            rng=self._rng,
+        )
+        decider = Jobs(names, config.artifact_bytes_max, await outbox.jobs_ended())
+        desk = JobDesk(
+            decider, outbox=outbox, artifacts=artifacts, base=self._hub_url, clock=self._clock, rng=self._rng
+        )
+        workers = [
+            DeviceWorker(
+                device,
+                config.worker_dir(device),
+                argv=own_argv if config.spawn_workers else None,
+                environ=config.environ,
+                ping_s=config.worker_ping_s,
+                desk=desk,
+                outbox=outbox,
+                clock=self._clock,
+                rng=self._rng,
+                on_change=lambda: self._board.on_change(),
+            )
+            for device in names
+        ]
+        desk.workers = {worker.device: worker for worker in workers}
+        desk.on_change = lambda: self._board.on_change()
+        self._board.workers = lambda: [worker.reading() for worker in workers]
+        self._board.jobs = desk.progress
+        await desk.recover()
+        return desk, workers
+
+    def _hub_url(self) -> str:
+        return self._view.url
+
+    # --- the hub --------------------------------------------------------------------------------------------------
+
+    async def _uplink(
+        self,
+        stop: asyncio.Event,
+        *,
+        client: HttpClient,
+        key: Key,
+        token: Token | None,
+        outbox: Outbox,
+        desk: JobDesk,
+    ) -> None:
+        config = self._config
+        if self._enrolled is None and token is not None:
+            self._enrolled = await self._enrol(stop, client=client, key=key, token=token)
+        if self._enrolled is None:
+            return
+        hub = config.hub or parse_hub(self._enrolled.hub_url, insecure=config.insecure, source="the saved hub address")
+        uplink = Uplink(
+            hub=hub,
+            tls=client.tls,
+            enrolled=self._enrolled,
+            key=key,
+            facts=self._facts(),
+            outbox=outbox,
+            board=self._board,
+            desk=desk,
+            view=self._view,
+            clock=self._clock,
+            rng=self._rng,
+            save_generation=self._save_generation,
+        )
+        desk.reply = uplink.reply
+        outbox.on_append = uplink.appended
+        self._board.on_change = uplink.touch
+        async with asyncio.TaskGroup() as tasks:
+            stopper = tasks.create_task(_when(stop, uplink))
+            await uplink.run()
+            stopper.cancel()
+
+    async def _enrol(self, stop: asyncio.Event, *, client: HttpClient, key: Key, token: Token) -> Enrolled | None:
+        """Enrol, however long it takes; None if told to stop first. The token file is read anew each time."""
+        config, view = self._config, self._view
+        backoff = Backoff(self._rng)
+        while not stop.is_set():
+            view.state, view.attempts = State.ENROLLING, view.attempts + 1
+            hub = hub_of(token, config.hub, insecure=config.insecure)
+            view.url = hub.base
+            try:
+                enrollment_id = enrollment_id_for(config.data_dir, token)
+                enrolled = await enrol(
+                    client, hub=hub, token=token, enrollment_id=enrollment_id, key=key, name=config.name
+                )
+                identity.save_enrolled(config.data_dir, enrolled)
+            except EnrolRefused as refused:
+                fault = refused.fault
+                view.last_reason = fault
+                view.state = State.REFUSED if fault.loud else State.WAITING
+                wait_s = backoff.after(fault, session_s=0.0)
+                say = log.error if fault.loud else log.warning
+                say("enroll.refused", reason=fault.name, detail=fault.detail, hub=hub.base, wait_s=round(wait_s, 1))
+                view.next_attempt_s = self._clock.monotonic() + wait_s
+                await wait_event(self._clock, stop, wait_s)
+                token = self._fresh_token(token)
+            else:
+                log.info("enroll.done", agent_id=enrolled.agent_id, hub_id=enrolled.hub_id, hub=hub.base)
+                view.last_reason = None
+                return enrolled
+        return None
+
+    def _fresh_token(self, token: Token) -> Token:
+        """The token file's present content: an operator may have put a fresh one there."""
+        if self._config.token_file is None:
+            return token
+        try:
+            return read_token(self._config.token_file)
+        except ConfigFault as fault:
+            log.warning("enroll.token_unusable", error=str(fault))
+            return token
+
+    def _facts(self) -> NodeFacts:
+        capabilities = sorted(
+            {
+                Capability.GROTH16_HOST.value if device == "host" else Capability.GROTH16_CUDA.value
+                for device in devices(self._config)
+            }
+        )
+        return NodeFacts(
+            boot_id=identity.boot_id(),
+            version=self._version,
+            name=self._config.name,
+            capabilities=[Capability.OBSERVE.value] if self._config.observe else capabilities,
+        )
+
+    def _save_generation(self, generation: int) -> None:
+        if self._enrolled is None:
+            return
+        self._enrolled = msgspec.structs.replace(self._enrolled, generation=generation)
+        try:
+            identity.save_enrolled(self._config.data_dir, self._enrolled)
+        except OSError as error:
+            log.error("identity.not_saved", error=str(error))
+
+    # --- what it shows --------------------------------------------------------------------------------------------
+
+    def _snapshot(self, outbox: Outbox) -> LocalStatus:
+        now_s = self._clock.monotonic()
+        board = self._board
+        return LocalStatus(
+            agent_id=self._enrolled.agent_id if self._enrolled is not None else None,
+            name=self._config.name,
+            epoch=self._epoch,
+            pid=os.getpid(),
+            version=self._version,
+            uptime_s=round(now_s - self._started_s, 1),
+            healthy=is_healthy(self._view, now_s),
+            hub=hub_view(self._view, now_s=now_s, insecure=self._config.insecure),
+            host=by_name(board.host) if board.host is not None else None,
+            gpus=[by_name(gpu) for gpu in board.gpus],
+            gpu_problem=board.gpu_problem,
+            workers=[by_name(worker) for worker in board.workers()],
+            jobs=[by_name(job) for job in board.jobs()],
+            outbox=by_name(outbox.reading),
+            observe=self._config.observe,
+        )
+
+    def _notify_text(self) -> str:
+        view, now_s = self._view, self._clock.monotonic()
+        age = (
+            "never acknowledged"
+            if view.last_ack_s is None
+            else f"last acknowledged {now_s - view.last_ack_s:.0f} s ago"
+        )
+        reason = "" if view.last_reason is None or view.state is State.OPEN else f"; {view.last_reason.detail}"
+        return f"hub {view.state.value}, {age}{reason}"
+
+
+class Tasks:
+    """The agent's tasks. One that fails, or ends when it should not, stops the agent, which then raises its error."""
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self._stop = stop
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._error: BaseException | None = None
+
+    def start(self, work: Coroutine[object, object, None], *, ends: bool = False) -> asyncio.Task[None]:
+        """Run ``work``; ``ends`` says that it may end by itself."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(lambda done: self._on_done(done, ends=ends))
+        return task
+
+    def _on_done(self, task: asyncio.Task[None], *, ends: bool) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None and not ends:
+            error = RuntimeError(f"{task.get_coro()} ended by itself")
+        if error is not None:
+            self._error = self._error or error
+            self._stop.set()
+
+    async def close(self) -> None:
+        """Cancel what runs, wait for it, and raise what went wrong."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._error is not None:
+            raise self._error
+
+
+async def _when(stop: asyncio.Event, uplink: Uplink) -> None:
+    await stop.wait()
+    uplink.stop()

@@ -1,0 +1,245 @@
+"""The agent's settings: read once from options and environment, passed down as one frozen value.
+
+The only reader of the environment on this side. Options win over ``PROVEWIRE_*`` variables, these over defaults.
+"""
+
+import ipaddress
+import re
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct
+from platformdirs import user_data_dir
+
+from agent.errors import ConfigFault
+from wire.limits import NAME_CHARS_MAX
+
+SOCKET_PATH_BYTES_MAX = 107
+"""What the kernel's ``sockaddr_un`` can hold, less its final zero byte."""
+LOCAL_DEFAULT = "127.0.0.1:8471"
+PORT_MAX = 65_535
+DEVICE = re.compile(r"auto|host|cuda:(0|[1-9][0-9]{0,2})")
+SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+TRUE = frozenset({"1", "true", "yes", "on"})
+FALSE = frozenset({"", "0", "false", "no", "off"})
+WORKERS = ("spawn", "external")
+
+
+class HubUrl(Struct, frozen=True):
+    """Where the hub is: ``http[s]://host[:port][/prefix]`` without a final slash."""
+
+    base: str
+
+    @property
+    def websocket(self) -> str:
+        """The address the agent dials."""
+        return "ws" + self.base.removeprefix("http") + "/agent"
+
+    @property
+    def secure(self) -> bool:
+        """Whether TLS protects the way."""
+        return self.base.startswith("https://")
+
+    @property
+    def loopback(self) -> bool:
+        """Whether the hub is on this machine."""
+        return is_loopback(urlsplit(self.base).hostname or "")
+
+
+class Config(Struct, frozen=True):
+    """Everything the agent is told."""
+
+    data_dir: Path
+    hub: HubUrl | None = None
+    """None: as saved at enrolment, or as the token says."""
+    token_file: Path | None = None
+    name: str = "node"
+    device: str = "auto"
+    observe: bool = False
+    """Telemetry only: no worker, no job."""
+    local: tuple[str, int] | None = ("127.0.0.1", 8471)
+    ca: Path | None = None
+    """Certificates to trust beside the system's, PEM."""
+    insecure: bool = False
+    """Off loopback without TLS. Shown everywhere."""
+    spawn_workers: bool = True
+    """False: systemd units own the workers."""
+    watchdog_s: float = 0.0
+    """Half of what systemd's watchdog allows; 0 for no watchdog."""
+    environ: Mapping[str, str] = {}
+    """Passed on to the workers."""
+    readings_s: float = 5.0
+    """Between two readings of the host."""
+    gpu_readings_s: float = 15.0
+    worker_ping_s: float = 2.0
+    outbox_bytes_max: int = 64 * 1024 * 1024
+    """Held by the outbox before logs, then events, are dropped."""
+    artifact_bytes_max: int = 64 * 1024 * 1024 * 1024
+    """One input; a larger one is refused before a byte is fetched."""
+    artifacts_keep_bytes: int = 64 * 1024 * 1024 * 1024
+    """Inputs kept for later jobs; the least recently used go first."""
+
+    @property
+    def socket_path(self) -> Path:
+        """Where the local view is served."""
+        return self.data_dir / "agent.sock"
+
+    @property
+    def workers_dir(self) -> Path:
+        """One folder per device below."""
+        return self.data_dir / "workers"
+
+    def worker_dir(self, device: str) -> Path:
+        """The folder of one device's worker."""
+        return self.workers_dir / device.replace(":", "-")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` can only mean this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def parse_hub(text: str, *, insecure: bool, source: str = "--hub") -> HubUrl:
+    """The hub's address from ``http[s]://`` or ``ws[s]://`` text.
+
+    Raises:
+        ConfigFault: not such an address, or one off loopback without TLS.
+    """
+    try:
+        parts = urlsplit(text.strip())
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise ConfigFault(f"{source} {text!r} is no address: {error}") from None
+    if parts.scheme not in SCHEMES or not host:
+        raise ConfigFault(f"{source} {text!r} is no address of a hub; it looks like https://hub.example.org")
+    if parts.query or parts.fragment or parts.username or parts.password:
+        raise ConfigFault(f"{source} must be scheme, host, port and path only; leave out credentials, '?' and '#'")
+    if port == 0:
+        raise ConfigFault(f"{source} {text!r} has port 0, which nobody can dial")
+    path = parts.path.rstrip("/")
+    url = HubUrl(base=urlunsplit((SCHEMES[parts.scheme], parts.netloc, path, "", "")))
+    if not (url.secure or url.loopback or insecure):
+        raise ConfigFault(
+            f"{source} {text!r} is not on this machine and has no TLS; use https, or --insecure if you must"
+        )
+    return url
+
+
+def parse_local(text: str) -> tuple[str, int] | None:
+    """``HOST:PORT`` of the local view, or ``off``.
+
+    Raises:
+        ConfigFault: something else, or not loopback.
+    """
+    if text == "off":
+        return None
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
+        raise ConfigFault(f"--local {text!r} must be HOST:PORT or off, for example {LOCAL_DEFAULT}")
+    if not is_loopback(host):
+        raise ConfigFault(
+            f"--local {text!r} is not loopback; the local view has no credentials and stays on this machine"
+        )
+    return host.strip("[]"), int(port)
+
+
+def data_dir_of(option: str | None, environ: Mapping[str, str]) -> Path:
+    """The agent's data directory: the option, else ``PROVEWIRE_DATA_DIR``, else under XDG."""
+    text = option or environ.get("PROVEWIRE_DATA_DIR")
+    return (Path(text) if text else Path(user_data_dir("provewire")) / "agent").expanduser().absolute()
+
+
+def check_socket_path(path: Path) -> None:
+    """Refuse a socket path the kernel cannot hold.
+
+    Raises:
+        ConfigFault: it is too long.
+    """
+    size_bytes = len(bytes(path))
+    if size_bytes > SOCKET_PATH_BYTES_MAX:
+        raise ConfigFault(
+            f"the socket path {path} has {size_bytes} bytes and the kernel takes {SOCKET_PATH_BYTES_MAX}; "
+            "use a shorter --data-dir"
+        )
+
+
+def _flag(environ: Mapping[str, str], variable: str) -> bool:
+    text = environ.get(variable, "").strip().lower()
+    if text in TRUE:
+        return True
+    if text in FALSE:
+        return False
+    raise ConfigFault(f"{variable} is {text!r}; it may be 1 or 0")
+
+
+def _watchdog_s(environ: Mapping[str, str]) -> float:
+    text = environ.get("WATCHDOG_USEC", "")
+    return int(text) / 2e6 if text.isascii() and text.isdigit() else 0.0
+
+
+def load(
+    environ: Mapping[str, str],
+    *,
+    hub: str | None = None,
+    data_dir: str | None = None,
+    token_file: str | None = None,
+    name: str | None = None,
+    device: str | None = None,
+    observe: bool = False,
+    local: str | None = None,
+    ca: str | None = None,
+    insecure: bool = False,
+) -> Config:
+    """Settings from parsed options (None: not given) and the environment.
+
+    Raises:
+        ConfigFault: one of them cannot be used; the sentence names it.
+    """
+    directory = data_dir_of(data_dir, environ)
+    insecure = insecure or _flag(environ, "PROVEWIRE_INSECURE")
+    hub_text = hub or environ.get("PROVEWIRE_HUB")
+    device = device or environ.get("PROVEWIRE_DEVICE") or "auto"
+    if not DEVICE.fullmatch(device):
+        raise ConfigFault(f"--device {device!r} must be auto, host or cuda:N")
+    name = name or environ.get("PROVEWIRE_NAME") or socket.gethostname() or "node"
+    if len(name) > NAME_CHARS_MAX or not name.isprintable():
+        raise ConfigFault(f"--name must be 1 to {NAME_CHARS_MAX} printable characters")
+    workers = environ.get("PROVEWIRE_WORKERS") or "spawn"
+    if workers not in WORKERS:
+        raise ConfigFault(f"PROVEWIRE_WORKERS is {workers!r}; it may be {' or '.join(WORKERS)}")
+    ca = ca or environ.get("PROVEWIRE_CA")
+    if ca and not Path(ca).is_file():
+        raise ConfigFault(f"--ca {ca}: there is no such file")
+    token_file = token_file or environ.get("PROVEWIRE_TOKEN_FILE")
+    config = Config(
+        data_dir=directory,
+        hub=parse_hub(hub_text, insecure=insecure) if hub_text else None,
+        token_file=Path(token_file) if token_file else None,
+        name=name,
+        device=device,
+        observe=observe or _flag(environ, "PROVEWIRE_OBSERVE"),
+        local=parse_local(local or environ.get("PROVEWIRE_LOCAL") or LOCAL_DEFAULT),
+        ca=Path(ca) if ca else None,
+        insecure=insecure,
+        spawn_workers=workers == "spawn",
+        watchdog_s=_watchdog_s(environ),
+        environ=dict(environ),
+    )
+    check_socket_path(config.socket_path)
+    for candidate in devices(config):
+        check_socket_path(config.worker_dir(candidate) / "worker.sock")
+    return config
+
+
+def devices(config: Config) -> list[str]:
+    """The devices this agent keeps a worker for. ``auto`` is ``host`` until the CUDA backend exists."""
+    if config.observe:
+        return []
+    return ["host" if config.device == "auto" else config.device]

@@ -1,0 +1,237 @@
+"""The local view: what the agent knows, as JSON on a unix socket and on loopback. No credentials, so nothing secret.
+
+``/status`` is the whole picture. ``/healthz`` is 200 only while the hub acknowledges: running alone is not health.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import aiohttp
+import msgspec
+import structlog
+from aiohttp import web
+from msgspec import Struct
+
+from agent.clock import Clock
+from agent.config import is_loopback
+from agent.errors import StatusUnreachable
+from agent.uplink import State, UplinkView
+
+log = structlog.get_logger(__name__)
+
+RETRY_S = 30.0
+"""Between attempts to have the loopback port, while something else has it."""
+SHUTDOWN_S = 1.0
+ASK_S = 5.0
+ANSWER_BYTES_MAX = 1024 * 1024
+FORBIDDEN = 403
+UNHEALTHY = 503
+OK = 200
+
+Reading = dict[str, object]
+"""A struct of `wire.status` by its long names: the short keys of the wire are no public interface."""
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ReasonView(Struct, frozen=True):
+    """Why there was no session, last time; the code is a numbered reason of the wire where there is one."""
+
+    code: int | None
+    name: str
+    detail: str
+
+
+class HubView(Struct, frozen=True):
+    """The way to the hub."""
+
+    url: str
+    state: State
+    session: str | None
+    hub_id: str | None
+    last_ack_age_s: float | None
+    last_reason: ReasonView | None
+    attempts: int
+    next_attempt_in_s: float | None
+    clock_skew_ms: int | None
+    insecure: bool
+
+
+class LocalStatus(Struct, frozen=True):
+    """Everything ``/status`` answers. Public JSON: fields are only ever added."""
+
+    agent_id: str | None
+    name: str
+    epoch: str
+    pid: int
+    version: str
+    uptime_s: float
+    healthy: bool
+    hub: HubView
+    host: Reading | None
+    gpus: list[Reading]
+    gpu_problem: str
+    workers: list[Reading]
+    jobs: list[Reading]
+    outbox: Reading
+    observe: bool
+
+
+class Health(Struct, frozen=True):
+    """What ``/healthz`` answers."""
+
+    healthy: bool
+    hub_state: State
+    last_ack_age_s: float | None
+    last_reason: ReasonView | None
+
+
+def hub_view(view: UplinkView, *, now_s: float, insecure: bool) -> HubView:
+    """The uplink's state, with ages in place of times."""
+    fault = view.last_reason
+    return HubView(
+        url=view.url,
+        state=view.state,
+        session=view.session,
+        hub_id=view.hub_id,
+        last_ack_age_s=None if view.last_ack_s is None else round(max(0.0, now_s - view.last_ack_s), 3),
+        last_reason=None if fault is None else ReasonView(code=fault.code, name=fault.name, detail=fault.detail),
+        attempts=view.attempts,
+        next_attempt_in_s=None if view.next_attempt_s is None else round(max(0.0, view.next_attempt_s - now_s), 1),
+        clock_skew_ms=view.clock_skew_ms,
+        insecure=insecure,
+    )
+
+
+def by_name(reading: Struct) -> Reading:
+    """A reading by its long names."""
+    return msgspec.structs.asdict(reading)
+
+
+def is_healthy(view: UplinkView, now_s: float) -> bool:
+    """Whether the hub hears us: an open session and an acknowledgement not older than the hub's own patience."""
+    return view.state is State.OPEN and view.last_ack_s is not None and now_s - view.last_ack_s < view.lost_after_s
+
+
+class LocalView:
+    """Serves the view. ``start`` once, ``close`` once."""
+
+    def __init__(
+        self, snapshot: Callable[[], LocalStatus], *, socket_path: Path, local: tuple[str, int] | None, clock: Clock
+    ) -> None:
+        self._snapshot = snapshot
+        self._socket_path = socket_path
+        self._local = local
+        self._clock = clock
+        application = web.Application(middlewares=[_loopback_only], client_max_size=1024)
+        application.add_routes([web.get("/status", self._status), web.get("/healthz", self._healthz)])
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        self.address: tuple[str, int] | None = None
+        """Where it listens on loopback, once it does."""
+
+    async def start(self) -> None:
+        """Listen on the unix socket.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        await self._runner.setup()
+        self._socket_path.unlink(missing_ok=True)  # of a run that was killed; ours alone, because the lock is
+        old_umask = os.umask(0o177)
+        try:
+            await web.UnixSite(self._runner, self._socket_path).start()
+        finally:
+            os.umask(old_umask)
+
+    async def serve_loopback(self) -> None:
+        """Listen on the loopback port too, as soon as it is free; returns when it does, or at once if it is off."""
+        if self._local is None:
+            return
+        host, port = self._local
+        said = False
+        while True:
+            site = web.TCPSite(self._runner, host, port)
+            try:
+                await site.start()
+            except OSError as error:
+                if not said:
+                    log.warning("local.port_taken", host=host, port=port, error=str(error), retry_s=RETRY_S)
+                said = True
+                await self._clock.sleep(RETRY_S)
+                continue
+            addresses = [address for address in self._runner.addresses if isinstance(address, tuple)]
+            self.address = (str(addresses[0][0]), int(addresses[0][1]))
+            log.info("local.listening", host=self.address[0], port=self.address[1])
+            return
+
+    async def close(self) -> None:
+        """Stop serving."""
+        await self._runner.cleanup()
+        with suppress(FileNotFoundError):
+            self._socket_path.unlink()
+
+    async def _status(self, _: web.Request) -> web.StreamResponse:
+        return _json(self._snapshot(), OK)
+
+    async def _healthz(self, _: web.Request) -> web.StreamResponse:
+        status = self._snapshot()
+        hub = status.hub
+        answer = Health(
+            healthy=status.healthy,
+            hub_state=hub.state,
+            last_ack_age_s=hub.last_ack_age_s,
+            last_reason=hub.last_reason,
+        )
+        return _json(answer, OK if status.healthy else UNHEALTHY)
+
+
+@web.middleware
+async def _loopback_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Refuse a browser that was lured here under another name (DNS rebinding)."""
+    host = (request.host or "").rpartition(":")[0] or request.host or ""
+    over_unix = request.transport is not None and not isinstance(request.transport.get_extra_info("peername"), tuple)
+    if not over_unix and not is_loopback(host):
+        return web.Response(status=FORBIDDEN, text="this view is for this machine only\n")
+    return await handler(request)
+
+
+def _json(value: Struct, status: int) -> web.Response:
+    headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    return web.Response(
+        body=msgspec.json.encode(value) + b"\n", status=status, content_type="application/json", headers=headers
+    )
+
+
+async def ask(socket_path: Path) -> bytes:
+    """The ``/status`` JSON of the agent that listens at ``socket_path``.
+
+    Raises:
+        StatusUnreachable: none answers.
+    """
+    timeout = aiohttp.ClientTimeout(total=ASK_S)
+    try:
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket_path)), timeout=timeout) as session,
+            session.get("http://localhost/status") as response,
+        ):
+            raw = await response.content.read(ANSWER_BYTES_MAX)
+            if response.status != OK:
+                raise StatusUnreachable(f"the agent at {socket_path} answered HTTP {response.status}")
+            return raw
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        raise StatusUnreachable(
+            f"no agent answers at {socket_path}; is it running, and is --data-dir the one it uses?"
+        ) from None
+
+
+def reason_sentence(reason: ReasonView) -> str:
+    """``NAME (code): detail``, as people read it."""
+    number = "" if reason.code is None else f" ({reason.code})"
+    return f"{reason.name}{number}: {reason.detail}"
+
+
+def ask_now(socket_path: Path) -> bytes:
+    """`ask`, for a command that has no event loop."""
+    return asyncio.run(ask(socket_path))

@@ -1,0 +1,36 @@
+"""What systemd is told: ready, the age of the last acknowledgement, and that the loop still runs."""
+
+from collections.abc import Callable
+
+import sdnotify
+
+from agent.clock import Clock
+
+STATUS_EVERY_S = 5.0
+
+
+class Notifier:
+    """Messages to the service manager; without one, nothing happens."""
+
+    def __init__(self) -> None:
+        self._systemd = sdnotify.SystemdNotifier()
+
+    def ready(self) -> None:
+        """The local view is up."""
+        self._systemd.notify("READY=1")
+
+    def status(self, text: str) -> None:
+        """One line for ``systemctl status``; sent with the sign of life."""
+        self._systemd.notify(f"STATUS={text.replace(chr(10), ' ')}\nWATCHDOG=1")
+
+    def stopping(self) -> None:
+        """The end has begun."""
+        self._systemd.notify("STOPPING=1")
+
+
+async def keep_told(notifier: Notifier, text: Callable[[], str], *, clock: Clock, watchdog_s: float) -> None:
+    """Say the status again and again; for ever. It stops when the loop does, and so does the watchdog's patience."""
+    every_s = min(STATUS_EVERY_S, watchdog_s) if watchdog_s > 0 else STATUS_EVERY_S
+    while True:
+        notifier.status(text())
+        await clock.sleep(every_s)

@@ -1,0 +1,169 @@
+"""The outbox as the event loop sees it: the file's calls, each made in one thread of its own and awaited.
+
+Also the one door for things that happened: `Outbox.say` for what an operator wants to know later, `Outbox.end_job`
+for results. A full disk loses no result (the caller tries again) and makes the loss of the rest an event of its own.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import structlog
+
+from agent.clock import Clock
+from agent.outbox_file import JobRecord, OutboxFile, OutboxRefused
+from wire.frames import (
+    Event,
+    EventBody,
+    HeldRange,
+    JobFailed,
+    JobStopped,
+    JobSucceeded,
+    Level,
+    LogRecord,
+    NodeEvent,
+    Stream,
+)
+from wire.limits import TEXT_CHARS_MAX
+from wire.status import OutboxReading
+
+log = structlog.get_logger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Field = str | int | float | bool | None
+JobEnd = JobSucceeded | JobFailed | JobStopped
+
+
+class Outbox:
+    """Durable events and jobs of one agent. Open with `open_outbox`, close with `close`."""
+
+    def __init__(self, file: OutboxFile, executor: ThreadPoolExecutor, clock: Clock) -> None:
+        self._file = file
+        self._executor = executor
+        self._clock = clock
+        self._refused = 0
+        self.epoch = file.epoch
+        self.damage = file.damage
+        self.held: list[HeldRange] = file.held()
+        """Ranges held, as of the last completed call."""
+        self.reading: OutboxReading = file.reading()
+        self.on_append: Callable[[], None] = lambda: None
+        """Called on the loop after something was stored."""
+
+    async def _call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        def work() -> tuple[R, list[HeldRange], OutboxReading]:
+            result = function(*args, **kwargs)
+            return result, self._file.held(), self._file.reading()
+
+        result, self.held, self.reading = await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        return result
+
+    async def close(self) -> None:
+        """Finish what is under way and close the file."""
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._file.close)
+        self._executor.shutdown()
+
+    # --- what happened --------------------------------------------------------------------------------------------
+
+    async def say(self, kind: str, detail: str, level: Level = Level.INFO, **fields: Field) -> None:
+        """Store a `NodeEvent`. Never raises for a full disk: what is lost is counted, and said when it is over."""
+        body = NodeEvent(kind=kind, detail=clip(detail), level=level, fields=fields)
+        await self._append_or_count(body)
+
+    async def log_text(self, source: str, text: str, level: Level = Level.INFO) -> None:
+        """Store a `LogRecord`, with the same promise."""
+        await self._append_or_count(LogRecord(source=source, text=clip(text), level=level))
+
+    async def _append_or_count(self, body: EventBody) -> None:
+        bodies = [body]
+        if self._refused:
+            detail = f"{self._refused} events were lost because the disk took nothing"
+            lost = NodeEvent(kind="outbox.refused", detail=detail, level=Level.ERROR, fields={"count": self._refused})
+            bodies.insert(0, lost)
+        try:
+            await self.append(bodies)
+        except OutboxRefused as refused:
+            self._refused += 1
+            log.error("outbox.refused", error=str(refused), lost=self._refused)
+        else:
+            self._refused = 0
+
+    async def append(self, bodies: list[EventBody]) -> list[int]:
+        """Store events durably, all or none; their numbers.
+
+        Raises:
+            OutboxRefused: the disk did not take them.
+        """
+        stamped = [(body, self._clock.unix_ms(), self._clock.monotonic_ns()) for body in bodies]
+        numbers = await self._call(self._file.append, stamped)
+        self.on_append()
+        return numbers
+
+    # --- replay ---------------------------------------------------------------------------------------------------
+
+    async def read(self, epoch: str, stream: Stream, after_seq: int, count_max: int, bytes_max: int) -> list[Event]:
+        """See `OutboxFile.read`."""
+        return await self._call(self._file.read, epoch, stream, after_seq, count_max, bytes_max)
+
+    async def acknowledge(self, epoch: str, stream: Stream, seq: int) -> None:
+        """See `OutboxFile.acknowledge`; a full disk only delays it."""
+        try:
+            await self._call(self._file.acknowledge, epoch, stream, seq)
+        except OutboxRefused as refused:
+            log.error("outbox.refused", error=str(refused), lost=0)
+
+    # --- jobs -----------------------------------------------------------------------------------------------------
+
+    async def hold_job(self, record: JobRecord) -> None:
+        """See `OutboxFile.hold_job`."""
+        await self._call(self._file.hold_job, record)
+
+    async def jobs_held(self) -> list[JobRecord]:
+        """See `OutboxFile.jobs_held`."""
+        return await self._call(self._file.jobs_held)
+
+    async def jobs_ended(self) -> list[tuple[str, int]]:
+        """See `OutboxFile.jobs_ended`."""
+        return await self._call(self._file.jobs_ended)
+
+    async def results_held(self) -> list[tuple[str, int]]:
+        """See `OutboxFile.results_held`."""
+        return await self._call(self._file.results_held)
+
+    async def end_job(self, body: JobEnd) -> bool:
+        """Store the end of an attempt, once; False if it was stored before.
+
+        Raises:
+            OutboxRefused: the disk did not take it.
+        """
+        unix_ms, monotonic_ns = self._clock.unix_ms(), self._clock.monotonic_ns()
+        new = await self._call(self._file.end_job, body.job, body.attempt, body, unix_ms, monotonic_ns)
+        if new:
+            self.on_append()
+        return new
+
+
+async def open_outbox(path: Path, epoch: str, clock: Clock, bytes_max: int) -> Outbox:
+    """Open or make the outbox file.
+
+    Raises:
+        ConfigFault: it cannot be opened at all. A damaged file is put aside instead (`Outbox.damage`).
+    """
+    executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="outbox")
+    try:
+        file = await asyncio.get_running_loop().run_in_executor(executor, OutboxFile, path, epoch, bytes_max)
+    except BaseException:
+        executor.shutdown()
+        raise
+    return Outbox(file, executor, clock)
+
+
+def clip(text: str) -> str:
+    """``text`` as a frame can carry it: head and tail of what is too long."""
+    if len(text) <= TEXT_CHARS_MAX:
+        return text
+    half = TEXT_CHARS_MAX // 2 - 20
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"

@@ -1,0 +1,292 @@
+"""Workers: found, started, adopted and talked to over unix sockets; never killed.
+
+One `DeviceWorker` for each device keeps trying for ever: connect; if nobody listens and nobody owns the folder, start a
+process (or wait for its systemd unit); greet; ping. It turns what it sees into events for `agent.jobs`.
+"""
+
+import asyncio
+import random
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from agent import jobs, processes
+from agent.backoff import BASE_S
+from agent.clock import Clock, wait_event
+from agent.outbox import Outbox
+from agent.worker_link import WorkerLink, connect
+from prover import results, worker_lock
+from wire.codec import UnknownFrame
+from wire.errors import RemoteProtocolError
+from wire.frames import Level
+from wire.status import WorkerReading, WorkerState
+from wire.worker import Ended, Greeting, Progress, ToWorker
+
+log = structlog.get_logger(__name__)
+
+POLL_S = 0.1
+"""Between looks for the socket of a process that is starting."""
+RECONNECT_S = 1.0
+"""After a live worker closed the connection: another agent may have taken it."""
+EXIT_S = 2.0
+"""From a broken connection to the process's end, if that was the cause."""
+RESTART_CAP_S = 60.0
+STABLE_S = 60.0
+"""A worker that lived this long starts again at once."""
+LOG_TAIL_BYTES = 4096
+
+Argv = Callable[[str, Path], Sequence[str]]
+
+
+def own_argv(device: str, directory: Path) -> list[str]:
+    """The command line of a worker."""
+    return [sys.executable, "-m", "cli.main", "worker", "--dir", str(directory), "--device", device]
+
+
+class Desk(Protocol):
+    """Where events about jobs go."""
+
+    def post(self, event: jobs.Event) -> None:
+        """Take an event; never blocks."""
+        ...
+
+    def busy_device(self, device: str) -> bool:
+        """Whether the worker of ``device`` has a job of ours."""
+        ...
+
+
+class DeviceWorker:
+    """The agent's view of one device's worker."""
+
+    def __init__(
+        self,
+        device: str,
+        directory: Path,
+        *,
+        argv: Argv | None,
+        environ: Mapping[str, str],
+        ping_s: float,
+        desk: Desk,
+        outbox: Outbox,
+        clock: Clock,
+        rng: random.Random,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.device = device
+        self._dir = directory
+        self._argv = argv
+        self._environ = environ
+        self._ping_s = ping_s
+        self._desk = desk
+        self._outbox = outbox
+        self._clock = clock
+        self._rng = rng
+        self._on_change = on_change
+        self._link: WorkerLink | None = None
+        self._greeted = False
+        self._silent = False
+        self._pid: int | None = None
+        self._detail = ""
+        self._failures = 0
+        self._started_s = 0.0
+        self._exits: dict[int, asyncio.Task[str]] = {}
+        self._lost = asyncio.Event()
+
+    # --- what it shows --------------------------------------------------------------------------------------------
+
+    def reading(self) -> WorkerReading:
+        """For the status."""
+        return WorkerReading(device=self.device, state=self._state(), pid=self._pid, detail=self._detail)
+
+    def _state(self) -> WorkerState:
+        if self._silent:
+            return WorkerState.SILENT
+        if self._greeted:
+            return WorkerState.PROVING if self._desk.busy_device(self.device) else WorkerState.IDLE
+        return WorkerState.STARTING if self._pid is not None else WorkerState.DOWN
+
+    def answering(self) -> bool:
+        """Whether the worker answered its last ping in time."""
+        return self._greeted and self._link is not None and self._link.answering
+
+    # --- what it is told ------------------------------------------------------------------------------------------
+
+    async def send(self, pid: int | None, frame: ToWorker) -> None:
+        """Send a frame to the worker, if it is still process ``pid`` (None: whichever).
+
+        What cannot be sent is not lost: everything is said again on the next connection.
+        """
+        link = self._link
+        if link is None or not self._greeted or (pid is not None and pid != link.pid):
+            return
+        try:
+            await link.send(frame)
+        except (OSError, TimeoutError) as error:
+            log.warning("worker.send_failed", device=self.device, pid=link.pid, error=str(error) or "it does not read")
+            link.close()
+
+    # --- its life -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Keep a worker; for ever."""
+        self._dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        await self._report_left_results()
+        while True:
+            async with connect(self._dir / "worker.sock", self._clock) as link:
+                if link is not None:
+                    await self._converse(link)
+            if link is None:
+                await self._nobody_listens()
+            else:
+                await self._after(link.pid)
+
+    async def _report_left_results(self) -> None:
+        for ended in await asyncio.to_thread(results.read_all, self._dir):
+            self._desk.post(jobs.WorkerEnded(self.device, ended))
+
+    async def _nobody_listens(self) -> None:
+        owner = await asyncio.to_thread(worker_lock.owner, self._dir)
+        if owner is not None:
+            self._show(pid=owner, detail="its process runs and does not listen yet")
+            await self._clock.sleep(POLL_S)
+            return
+        starting = self._pid
+        if starting is not None and starting in self._exits and not self._exits[starting].done():
+            await self._clock.sleep(POLL_S)
+            return
+        await self._report_left_results()
+        if starting is not None and starting in self._exits:
+            how = self._exits.pop(starting).result()
+            await self._say_gone(starting, f"the worker ended before it listened ({how})")
+        else:
+            self._desk.post(jobs.WorkerGone(self.device, "the worker was gone when the agent looked for it"))
+        await self._start()
+
+    async def _start(self) -> None:
+        if self._argv is None:
+            self._show(pid=None, detail="waits for its systemd unit")
+            await self._clock.sleep(RECONNECT_S)
+            return
+        if self._failures:
+            cap_s = min(RESTART_CAP_S, BASE_S * 2.0 ** min(self._failures - 1, 6))
+            await self._clock.sleep(self._rng.uniform(0.0, cap_s))
+        self._failures += 1
+        self._started_s = self._clock.monotonic()
+        try:
+            pid = processes.start_detached(
+                self._argv(self.device, self._dir), environ=self._environ, log_path=self._dir / "worker.log"
+            )
+        except OSError as error:
+            log.error("worker.start_failed", device=self.device, error=str(error))
+            self._show(pid=None, detail=f"the worker cannot be started: {error}")
+            return
+        self._watch(pid)
+        log.info("worker.started", device=self.device, pid=pid)
+        self._show(pid=pid, detail="")
+
+    def _watch(self, pid: int) -> None:
+        if pid not in self._exits:
+            self._exits[pid] = asyncio.create_task(processes.wait_exit(pid, self._clock))
+
+    async def _converse(self, link: WorkerLink) -> None:
+        """Everything from connecting to the connection's end, whichever side ends it."""
+        adopted = link.pid not in self._exits
+        self._watch(link.pid)
+        self._link = link
+        self._lost.clear()
+        self._show(pid=link.pid, detail="")
+        reader = asyncio.create_task(self._read(link, adopted=adopted))
+        try:
+            while not await wait_event(self._clock, self._lost, self._ping_s):
+                self._watch_silence(link)
+                await link.ping()
+        except (OSError, TimeoutError) as error:
+            log.warning("worker.send_failed", device=self.device, pid=link.pid, error=str(error) or "it does not read")
+        finally:
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+            self._link = None
+            self._greeted = self._silent = False
+
+    async def _read(self, link: WorkerLink, *, adopted: bool) -> None:
+        try:
+            async for frame in link.frames():
+                match frame:
+                    case Greeting():
+                        await self._on_greeting(link, frame, adopted=adopted)
+                    case Progress():
+                        self._desk.post(jobs.WorkerProgressed(self.device, frame))
+                    case Ended():
+                        self._desk.post(jobs.WorkerEnded(self.device, frame))
+                    case UnknownFrame():
+                        log.warning("worker.unknown_frame", device=self.device, tag=frame.tag)
+                self._watch_silence(link)
+        except OSError as error:
+            log.info("worker.connection_broke", device=self.device, pid=link.pid, error=str(error))
+        except RemoteProtocolError as error:
+            log.error("worker.bad_frame", device=self.device, pid=link.pid, error=str(error))
+            self._detail = f"it does not speak our protocol: {error}"
+        finally:
+            self._lost.set()
+
+    async def _on_greeting(self, link: WorkerLink, greeting: Greeting, *, adopted: bool) -> None:
+        await self._report_left_results()
+        self._greeted = True
+        self._desk.post(jobs.WorkerUp(self.device, link.pid, greeting.current))
+        self._on_change()
+        event = "worker.adopted" if adopted else "worker.ready"
+        current = greeting.current.job if greeting.current is not None else None
+        log.info(event, device=self.device, pid=link.pid, job=current, worker_version=greeting.version)
+        if adopted:
+            doing = f"at job {current}" if current else "idle"
+            await self._outbox.say(event, f"the worker on {self.device} (pid {link.pid}) was found, {doing}")
+
+    def _watch_silence(self, link: WorkerLink) -> None:
+        if self._silent is not link.answering:
+            return
+        self._silent = not link.answering
+        event = "worker.silent" if self._silent else "worker.answers"
+        log.warning(event, device=self.device, pid=link.pid)
+        self._detail = "its process lives and does not answer; its leases are not renewed" if self._silent else ""
+        self._on_change()
+
+    async def _after(self, pid: int) -> None:
+        """The connection is gone: find out whether the process is too."""
+        task = self._exits[pid]
+        done, _ = await asyncio.wait({task}, timeout=EXIT_S)
+        if not done:
+            log.warning("worker.disconnected", device=self.device, pid=pid)
+            self._show(pid=pid, detail=self._detail or "it closed the connection; another agent may have it")
+            await self._clock.sleep(RECONNECT_S)
+            return
+        del self._exits[pid]
+        await self._report_left_results()
+        if self._clock.monotonic() - self._started_s >= STABLE_S:
+            self._failures = 0
+        await self._say_gone(pid, f"the worker died ({task.result()})")
+
+    async def _say_gone(self, pid: int, detail: str) -> None:
+        proving = self._desk.busy_device(self.device)
+        self._desk.post(jobs.WorkerGone(self.device, detail))
+        self._show(pid=None, detail=detail)
+        log.warning("worker.died", device=self.device, pid=pid, detail=detail, proving=proving)
+        await self._outbox.say(
+            "worker.died", f"{detail} on {self.device}", Level.ERROR, device=self.device, pid=pid, proving=proving
+        )
+        tail = await asyncio.to_thread(processes.log_tail, self._dir / "worker.log", LOG_TAIL_BYTES)
+        if tail:
+            await self._outbox.log_text(f"worker.{self.device}", tail, Level.WARNING)
+
+    def _show(self, *, pid: int | None, detail: str) -> None:
+        if (pid, detail) != (self._pid, self._detail):
+            self._pid, self._detail = pid, detail
+            self._on_change()
+
+    async def close(self) -> None:
+        """Stop watching; the worker itself goes on."""
+        for task in self._exits.values():
+            task.cancel()
+        await asyncio.gather(*self._exits.values(), return_exceptions=True)

@@ -1,0 +1,40 @@
+"""``provewire agent``: the daemon of a node."""
+
+import argparse
+
+HELP = "run this node's agent: dial out to the hub, push what the node does, have proofs made"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options. Each has a variable ``PROVEWIRE_...`` of the same name."""
+    parser.add_argument("--hub", metavar="URL", help="the hub's address; default: as enrolled, or as the token says")
+    parser.add_argument("--data-dir", metavar="D", help="what the agent keeps (PROVEWIRE_DATA_DIR)")
+    parser.add_argument("--token-file", metavar="F", help="file with the one-time enrolment token")
+    parser.add_argument("--name", metavar="N", help="how the hub shows this node; default: the host's name")
+    parser.add_argument("--device", metavar="DEV", help="auto, host or cuda:N")
+    parser.add_argument("--observe", action="store_true", help="telemetry only: no worker, no job")
+    parser.add_argument("--local", metavar="ADDR", help="loopback address of the local view, or off (127.0.0.1:8471)")
+    parser.add_argument("--ca", metavar="F", help="certificates to trust beside the system's, PEM")
+    parser.add_argument("--insecure", action="store_true", help="allow a hub off this machine without TLS")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run until told to stop."""
+    import os  # noqa: PLC0415 - each side is imported in its own subcommand only
+
+    from agent import config  # noqa: PLC0415 - same
+    from agent.agent import run as run_agent  # noqa: PLC0415 - same
+
+    settings = config.load(
+        os.environ,
+        hub=args.hub,
+        data_dir=args.data_dir,
+        token_file=args.token_file,
+        name=args.name,
+        device=args.device,
+        observe=args.observe,
+        local=args.local,
+        ca=args.ca,
+        insecure=args.insecure,
+    )
+    return run_agent(settings)

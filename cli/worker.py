@@ -1,0 +1,29 @@
+"""``provewire worker``: the process that owns one device. Started by the agent, or by its own systemd unit."""
+
+import argparse
+import re
+
+HELP = "prove on one device for the agent of this node (started by the agent, or by its own unit)"
+DEVICE = re.compile(r"auto|host|cuda:[0-9]{1,3}")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--dir", required=True, metavar="DIR", help="the worker's own folder, on a short path")
+    parser.add_argument("--device", default="auto", metavar="DEV", help="auto, host or cuda:N (also written cuda-N)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run until told to stop."""
+    from pathlib import Path  # noqa: PLC0415 - each side is imported in its own subcommand only
+
+    from cli.errors import UsageError  # noqa: PLC0415 - same
+    from prover.engines import ENGINES  # noqa: PLC0415 - same
+    from prover.worker import WorkerConfig  # noqa: PLC0415 - same
+    from prover.worker import run as run_worker  # noqa: PLC0415 - same
+
+    device = args.device.replace("-", ":", 1)
+    if not DEVICE.fullmatch(device):
+        raise UsageError(f"--device {args.device!r} must be auto, host or cuda:N")
+    directory = Path(args.dir).expanduser().absolute()
+    return run_worker(WorkerConfig(dir=directory, device=device, engines=ENGINES))
