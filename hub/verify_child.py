@@ -178,7 +178,7 @@ def _inspect_witness(question: InspectWitness) -> WitnessInfo:
 
 def _verify_proof(question: VerifyProof) -> Verdict:
     from prover import verify  # noqa: PLC0415 - under the limits
-    from prover.errors import MalformedFile, Mismatch, ProofRejected  # noqa: PLC0415 - under the limits
+    from prover.errors import MalformedFile, Mismatch  # noqa: PLC0415 - under the limits
     from prover.formats import snarkjson, wtns  # noqa: PLC0415 - under the limits
 
     vkey = snarkjson.vkey_from_json(question.verification_key)
@@ -188,15 +188,8 @@ def _verify_proof(question: VerifyProof) -> Verdict:
         proof = snarkjson.proof_from_json(question.proof)
     except (MalformedFile, Mismatch) as error:
         return Verdict(ok=False, detail=f"the node's proof cannot be read: {error}")
-    try:
-        holds = verify.verify(vkey, public, proof)
-    except ProofRejected as error:
-        return Verdict(ok=False, detail=str(error))
-    if not holds:
-        return Verdict(
-            ok=False,
-            detail="the node's proof does not verify for the submitted witness's public inputs and this circuit",
-        )
+    if (why := verify.why_rejected(vkey, public, proof)) is not None:
+        return Verdict(ok=False, detail=f"the node's proof does not verify for this circuit and witness: {why}")
     return Verdict(ok=True, proof_json=snarkjson.proof_to_json(proof), public_json=snarkjson.public_to_json(public))
 
 
