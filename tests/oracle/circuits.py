@@ -1,0 +1,291 @@
+"""Circuits of every shape that matters, made by circom and set up by snarkjs; proofs of ours are shown to snarkjs.
+
+    python -m tests.oracle.circuits
+
+prints one line for each circuit. What circom and snarkjs made is kept in ``build/oracle`` under a digest of all that
+it was made from; the proofs are new each time.
+"""
+
+import fcntl
+import json
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from kernels.curves import BN254
+from prover import circuits as bundled
+from tests.oracle.r1cs import r1cs
+from tests.prover.toy import container, wtns
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+CACHE: Final = ROOT / "build" / "oracle"
+SOURCES: Final = Path(__file__).resolve().parent / "sources"
+SNARKJS: Final = ROOT / "node_modules" / "snarkjs" / "build" / "cli.cjs"
+CIRCOM: Final = ROOT / "node_modules" / "circom2" / "cli.js"
+CIRCOMLIB: Final = "node_modules/circomlib/circuits"
+
+STEP_DEADLINE_S: Final = 120
+RECIPE: Final = 1
+"""Raised when the steps below change, so that nothing old is taken from the cache."""
+
+R: Final = BN254.r
+
+
+@dataclass(frozen=True)
+class Case:
+    """One circuit, one witness, one key.
+
+    Attributes:
+        name: also the name of the circom source, unless ``handmade``.
+        log2_domain: what the key must say.
+        n_public: what the key must say.
+        inputs: circom's inputs.
+        handmade: the bytes of an `.r1cs` file and the witness, instead of circom.
+        key: ``fresh`` from the setup, ``contributed``, ``beacon``, or ``nine`` sections (fresh, the last one cut).
+        tau_one: take the setup whose secret is 1, so that most points are at infinity.
+    """
+
+    name: str
+    log2_domain: int
+    n_public: int
+    inputs: Mapping[str, object] = field(default_factory=dict)
+    handmade: Callable[[], tuple[bytes, list[int]]] | None = None
+    key: str = "fresh"
+    tau_one: bool = False
+
+
+@dataclass(frozen=True)
+class Made:
+    """The files of one case. ``theirs_*`` are snarkjs's own proof and public signals."""
+
+    zkey: Path
+    wtns: Path
+    vkey: Path
+    theirs_proof: Path
+    theirs_public: Path
+
+
+def repeated_terms() -> tuple[bytes, list[int]]:
+    """Return constraints in which wires stand several times in one sum, and coefficients of zero."""
+    witness = [1, 21, 3, 4, 0]
+    witness[4] = (2 * 3 + 3 * 3 + 4) * (4 + 4 + 5 * 21) % R
+    rows = [
+        ([(2, 2), (2, 3), (3, 1), (0, 0)], [(3, 1), (3, 1), (1, 5)], [(4, 1)]),
+        ([(2, 1), (2, R - 1), (0, 1)], [(1, 1)], [(1, 2), (1, R - 1)]),
+    ]
+    return r1cs(5, 1, rows), witness
+
+
+def few_wires_many_rows() -> tuple[bytes, list[int]]:
+    """Return nine constraints over three wires: the domain has nothing to do with the number of wires."""
+    x = 1 << 250
+    witness = [1, x * x % R, x]
+    rows = [([(2, k)], [(2, 1)], [(1, k)]) for k in range(1, 10)]
+    return r1cs(3, 1, rows), witness
+
+
+CASES: Final = (
+    Case("two_rows", 1, 0, {"a": "3", "b": "11"}),
+    Case("only_public", 3, 3, {"a": str(R - 2), "b": str(R // 3)}, key="contributed"),
+    Case("unused", 3, 2, {"x": str(R - 7), "ignored": 1, "ignored_public": 2, "more": [3, 4, 5]}, key="nine"),
+    Case("repeated_terms", 2, 1, handmade=repeated_terms, key="contributed"),
+    Case("few_wires_many_rows", 4, 1, handmade=few_wires_many_rows, key="nine"),
+    Case("chain", 5, 3, {"start": str(1 << 253), "constants": [str(R // 7), str(R // 5)]}, key="beacon"),
+    Case("bits", 6, 1, {"value": 0x2_5A5A_0F0F_FFFF}, key="contributed"),
+    Case("bits", 6, 1, {"value": 0}, tau_one=True),
+    Case("hash", 8, 1, {"left": str(R - 1), "right": "0"}, key="contributed"),
+    Case("merkle8", 11, 2, key="contributed"),
+)
+
+
+def available() -> bool:
+    """Whether node and the packages of ``package.json`` are there."""
+    return shutil.which("node") is not None and SNARKJS.exists() and CIRCOM.exists()
+
+
+def node(script: Path, *arguments: str | Path) -> str:
+    """Run a program of node's in the folder that holds ``node_modules``: circom finds its library only from there."""
+    done = subprocess.run(
+        ["node", str(script), *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=STEP_DEADLINE_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{script.name} {' '.join(map(str, arguments))}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def accepts(vkey: Path, public: Path, proof: Path) -> bool:
+    """Whether snarkjs says that a proof verifies."""
+    done = subprocess.run(
+        ["node", str(SNARKJS), "groth16", "verify", str(vkey), str(public), str(proof)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=STEP_DEADLINE_S,
+        check=False,
+    )
+    return done.returncode == 0 and "OK!" in done.stdout
+
+
+def make(case: Case) -> Made:
+    """Return a case's files, from the cache or made now."""
+    return Made(*(_cached(case.name, _origin(case), lambda folder: _make(case, folder)) / name for name in _FILES))
+
+
+_FILES: Final = ("key.zkey", "witness.wtns", "vkey.json", "proof.json", "public.json")
+
+
+def _origin(case: Case) -> list[bytes]:
+    """Return everything that a case's files depend on."""
+    parts = [(ROOT / "package-lock.json").read_bytes(), repr((case.key, case.tau_one)).encode()]
+    parts.append(json.dumps(case.inputs, sort_keys=True).encode())
+    if case.name == bundled.NAME:
+        return [*parts, bundled.ZKEY.read_bytes(), bundled.WITNESS.read_bytes()]
+    if case.handmade is not None:
+        constraints, witness = case.handmade()
+        return [*parts, constraints, repr(witness).encode()]
+    return [*parts, (SOURCES / f"{case.name}.circom").read_bytes()]
+
+
+def _cached(name: str, origin: list[bytes], fill: Callable[[Path], None]) -> Path:
+    """Return a folder that ``fill`` has filled, now or earlier; two processes do not fill it twice."""
+    digest = sha256(b"".join(sha256(part).digest() for part in [str(RECIPE).encode(), *origin])).hexdigest()[:16]
+    target = CACHE / f"{name}-{digest}"
+    with _locked(CACHE / f".{target.name}.lock"):
+        if not target.exists():
+            working = Path(tempfile.mkdtemp(dir=CACHE, prefix=".making-"))
+            try:
+                fill(working)
+                working.rename(target)
+            finally:
+                shutil.rmtree(working, ignore_errors=True)
+    return target
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _powers_of_tau(*, tau_one: bool) -> Path:
+    """Return a prepared setup for domains up to 2^8; without a contribution its secret is 1."""
+    name = "powers-tau-one" if tau_one else "powers"
+    return _cached(name, [], lambda folder: _make_powers(folder, tau_one=tau_one)) / "final.ptau"
+
+
+def _make_powers(folder: Path, *, tau_one: bool) -> None:
+    node(SNARKJS, "powersoftau", "new", "bn128", "8", folder / "0.ptau")
+    if not tau_one:
+        node(SNARKJS, "powersoftau", "contribute", folder / "0.ptau", folder / "1.ptau", "--name=x", "-e=test only")
+    last = folder / ("0.ptau" if tau_one else "1.ptau")
+    node(SNARKJS, "powersoftau", "prepare", "phase2", last, folder / "final.ptau")
+
+
+def _make(case: Case, folder: Path) -> None:
+    """Make a case's files in a folder."""
+    key, witness, vkey, proof, public = (folder / name for name in _FILES)
+    if case.name == bundled.NAME:
+        shutil.copyfile(bundled.ZKEY, key)
+        shutil.copyfile(bundled.WITNESS, witness)
+    else:
+        constraints = folder / f"{case.name}.r1cs"
+        if case.handmade is None:
+            _compile(case, folder, witness)
+            node(SNARKJS, "wtns", "check", constraints, witness)
+        else:
+            # Not shown to `wtns check`, which keeps only the last of repeated terms; the setup adds them up.
+            octets, values = case.handmade()
+            constraints.write_bytes(octets)
+            witness.write_bytes(wtns(values).file())
+        _make_key(case, folder, constraints, key)
+    node(SNARKJS, "zkey", "export", "verificationkey", key, vkey)
+    node(SNARKJS, "groth16", "prove", key, witness, proof, public)
+
+
+def _compile(case: Case, folder: Path, witness: Path) -> None:
+    source = (SOURCES / f"{case.name}.circom").relative_to(ROOT)
+    output = folder.relative_to(ROOT)
+    node(CIRCOM, source, "--r1cs", "--wasm", "--O2", "--prime", "bn128", "-l", CIRCOMLIB, "-o", output)
+    (folder / "input.json").write_text(json.dumps(case.inputs))
+    program = folder / f"{case.name}_js" / f"{case.name}.wasm"
+    node(SNARKJS, "wtns", "calculate", program, folder / "input.json", witness)
+
+
+def _make_key(case: Case, folder: Path, constraints: Path, key: Path) -> None:
+    fresh = folder / "fresh.zkey"
+    node(SNARKJS, "groth16", "setup", constraints, _powers_of_tau(tau_one=case.tau_one), fresh)
+    match case.key:
+        case "contributed":
+            node(SNARKJS, "zkey", "contribute", fresh, key, "--name=x", "-e=test only")
+        case "beacon":
+            node(SNARKJS, "zkey", "beacon", fresh, key, "01" * 32, "10", "--name=x")
+        case "nine":
+            key.write_bytes(without_section(fresh.read_bytes(), 10))
+        case _:
+            fresh.rename(key)
+
+
+def without_section(data: bytes, ident: int) -> bytes:
+    """Return a sectioned file without one section, the order of the others kept."""
+    magic, version, count = struct.unpack_from("<4sII", data, 0)
+    entries, position = [], 12
+    for _ in range(count):
+        found, size = struct.unpack_from("<IQ", data, position)
+        if found != ident:
+            entries.append((found, data[position + 12 : position + 12 + size]))
+        position += 12 + size
+    return container(magic, version, entries)
+
+
+def prove(made: Made, folder: Path) -> tuple[Path, Path]:
+    """Prove with the command in a process of its own; return the proof's and the public signals' place."""
+    proof, public = folder / "proof.json", folder / "public.json"
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "cli.main", "prove", "--device", "host"),
+            *("--zkey", str(made.zkey), "--wtns", str(made.wtns), "--proof", str(proof), "--public", str(public)),
+        ],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        timeout=STEP_DEADLINE_S,
+        check=True,
+    )
+    return proof, public
+
+
+def main() -> int:
+    """Prove every case and print what snarkjs says; 1 when it refuses one."""
+    refused = 0
+    for case in CASES:
+        made = make(case)
+        with tempfile.TemporaryDirectory() as folder:
+            begin = time.monotonic()
+            proof, public = prove(made, Path(folder))
+            elapsed_s = time.monotonic() - begin
+            accepted = accepts(made.vkey, public, proof)
+        refused += not accepted
+        verdict = "snarkjs accepts" if accepted else "SNARKJS REFUSES"
+        print(  # noqa: T201 - a script prints
+            f"{case.name:20} 2^{case.log2_domain:<2} {case.n_public} public  {case.key:11} {elapsed_s:5.2f} s {verdict}"
+        )
+    return 1 if refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
