@@ -199,7 +199,7 @@ class Life:
         self._over = True
         self.reason, self.detail = reason, detail
         self._outgoing.set()
-        if self._reading is not None and not self._reading.expired():
+        if self._reading is not None and not self._reading.expired():  # expired: it is on its way out already
             self._reading.reschedule(asyncio.get_running_loop().time())
 
     def _command(self, queue: Callable[[], None]) -> bool:
@@ -228,7 +228,10 @@ class Life:
         try:
             async with asyncio.timeout(wait_s) as timer:
                 self._reading = timer
-                data = await self.channel.receive()
+                try:
+                    data = await self.channel.receive()
+                finally:
+                    self._reading = None
         except TimeoutError:
             return [] if self._over else self._protocol.on_deadline(self._clock.monotonic())
         except ChannelClosed as closed:
@@ -238,8 +241,6 @@ class Life:
         except RemoteProtocolError as problem:
             self.end(problem.reason, problem.detail)
             return []
-        finally:
-            self._reading = None
         if self._over:
             return []
         self.heard_s = self._clock.monotonic()
