@@ -9,6 +9,7 @@ from pathlib import Path
 from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from alembic.script import ScriptDirectory
+from alembic.script.revision import RevisionError
 from alembic.util import CommandError
 from sqlalchemy import Connection
 
@@ -28,7 +29,7 @@ def upgrade(connection: Connection) -> list[str]:
     current = context.get_current_revision()
     try:
         missing = list(scripts.iterate_revisions("head", current or "base"))
-    except CommandError as error:
+    except (CommandError, RevisionError) as error:
         raise StoreVersionError(
             f"the store has schema {current}, which this version does not know; start the newer version again"
         ) from error

@@ -1,0 +1,172 @@
+"""The SQLite store's own promises: acknowledged is on the disk, batches, old files, files that are none."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, create_engine, text
+
+from hub.store import migrate
+from hub.store.base import StoreUnavailable, StoreVersionError
+from hub.store.records import Artifact
+from hub.store.schema import METADATA
+from hub.store.sql import SqlStore
+from hub.store.sqlite import open_sqlite
+
+OLD = Path(__file__).parent / "old"
+WRITES_BEFORE_THE_KILL = 200
+
+CHILD = """
+import asyncio, sys
+from pathlib import Path
+from hub.store.records import Artifact
+from hub.store.sqlite import open_sqlite
+
+async def write(store, worker):
+    for number in range(10**9):
+        name = f"{worker}-{number}"
+        await store.add_artifact(Artifact(sha256=name, bytes_=1, created_at_ms=1))
+        print(name, flush=True)
+
+async def main():
+    async with open_sqlite(Path(sys.argv[1])) as store:
+        await asyncio.gather(*(write(store, worker) for worker in range(8)))
+
+asyncio.run(main())
+"""
+
+
+def test_every_row_that_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
+    path = tmp_path / "hub.sqlite"
+    for _ in range(3):
+        with subprocess.Popen([sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            said = [child.stdout.readline().strip() for _ in range(WRITES_BEFORE_THE_KILL)]
+            os.kill(child.pid, signal.SIGKILL)
+            said += [line.strip() for line in child.stdout if line.endswith("\n")]
+        with sqlite3.connect(path) as plain:
+            assert plain.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+            kept = {name for (name,) in plain.execute("SELECT sha256 FROM artifacts")}
+        plain.close()
+        assert set(said) <= kept
+
+
+async def test_writes_that_queue_up_share_a_commit(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        before = store.writer.commits
+        await asyncio.gather(*(add(store, f"{number}") for number in range(200)))
+        assert store.writer.commits - before <= 10
+        assert store.writer.operations >= 200
+
+
+async def add(store: SqlStore, name: str) -> None:
+    await store.add_artifact(Artifact(sha256=name, bytes_=1, created_at_ms=1))
+
+
+async def test_an_operation_that_fails_takes_no_other_of_its_batch_with_it(tmp_path: Path) -> None:
+    def fail(connection: Connection) -> None:
+        connection.execute(text("INSERT INTO artifacts VALUES ('half', 1, 1)"))
+        raise LookupError("on purpose")
+
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        answers = await asyncio.gather(
+            add(store, "1"), store.writer.submit(fail), add(store, "2"), return_exceptions=True
+        )
+        assert isinstance(answers[1], LookupError)
+        assert await store.artifact("1") is not None
+        assert await store.artifact("2") is not None
+        assert await store.artifact("half") is None
+
+
+async def test_a_cancelled_caller_does_not_stop_the_writer(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        task = asyncio.create_task(add(store, "1"))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await add(store, "2")
+        assert await store.artifact("2") is not None
+
+
+async def test_what_is_queued_when_the_store_closes_is_committed(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        writes = [asyncio.create_task(add(store, f"{number}")) for number in range(50)]
+        await asyncio.sleep(0)
+    await asyncio.gather(*writes)
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        assert await store.artifact("49") is not None
+
+
+async def test_the_file_is_wal_synced_and_private(tmp_path: Path) -> None:
+    path = tmp_path / "hub.sqlite"
+    async with open_sqlite(path) as store:
+        pragmas = await store.writer.submit(
+            lambda connection: {
+                name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
+                for name in ("journal_mode", "synchronous", "foreign_keys")
+            }
+        )
+    assert pragmas == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+    assert path.stat().st_mode & 0o077 == 0
+
+
+async def test_a_reader_cannot_write(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        with pytest.raises(StoreUnavailable, match="readonly"):
+            await store._read(lambda c: c.execute(text("DELETE FROM artifacts")))
+
+
+async def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "hub.sqlite"
+    path.write_bytes(b"this is no database, but long enough to look like one" * 100)
+    with pytest.raises(StoreUnavailable, match=r"hub\.sqlite: cannot be opened"):
+        async with open_sqlite(path):
+            pass
+
+
+def test_the_migrations_make_the_schema_of_the_code(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'new.sqlite'}")
+    with engine.begin() as connection:
+        assert migrate.upgrade(connection)
+        assert migrate.upgrade(connection) == []
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+    engine.dispose()
+
+
+def load(path: Path, dump: Path) -> None:
+    plain = sqlite3.connect(path)
+    plain.executescript(dump.read_text())
+    plain.close()
+
+
+@pytest.mark.parametrize("dump", sorted(OLD.glob("*.sql")), ids=lambda path: path.stem)
+async def test_a_file_an_older_version_left_is_taken_over_with_all_it_holds(dump: Path, tmp_path: Path) -> None:
+    path = tmp_path / "hub.sqlite"
+    load(path, dump)
+    async with open_sqlite(path) as store:
+        hub = await store.begin_generation(99)
+        (agent,) = await store.agents()
+        (picture,) = await store.open_jobs()
+        (event,) = await store.node_events(agent.id)
+        circuit = await store.circuit("merkle")
+        heads = await store.heads(agent.id, [event.epoch])
+    assert hub.generation == 5
+    assert (agent.name, agent.labels) == ("old-node", {"rack": "7"})
+    assert (picture.job.circuit_id, picture.attempts[0].agent_id) == (circuit and circuit.id, agent.id)
+    assert [head.seq for head in heads] == [event.seq]
+
+
+async def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "hub.sqlite"
+    async with open_sqlite(path) as store:
+        await store.writer.submit(lambda c: c.execute(text("UPDATE alembic_version SET version_num = '9999'")))
+    with pytest.raises(StoreVersionError, match="schema 9999"):
+        async with open_sqlite(path):
+            pass
