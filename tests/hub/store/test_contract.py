@@ -329,10 +329,10 @@ async def test_a_gap_stands_for_its_range_and_a_hole_is_refused(store: Store) ->
 async def test_job_events_move_their_job_in_the_same_transaction(store: Store) -> None:
     await with_circuit(store)
     agent = await an_agent(store)
-    await store.add_job(a_job())
-    await store.change_job("j1", lambda p: steps.assign(p, agent.id, 5))
+    await store.add_job(a_job(JOB))
+    await store.change_job(JOB, lambda p: steps.assign(p, agent.id, 5))
     events = numbered(
-        [JobStarted("j1", 1, "host", 4), JobFailed("j1", 1, 5, "no card"), JobStarted("j9", 1, "host", 4)]
+        [JobStarted(JOB, 1, "host", 4), JobFailed(JOB, 1, 5, "no card"), JobStarted(UNKNOWN_JOB, 1, "host", 4)]
     )
 
     def applies(body: EventBody) -> tuple[str, Step] | None:
