@@ -80,7 +80,9 @@ def make_domain(backend: Backend, scope: Scope, curve: Curve, log_n: int, *, roo
     )
 
 
-def inverse_to_coset(backend: Backend, curve: Curve, domain: Domain, data: Buffer, batch: int) -> None:
+def inverse_to_coset(
+    backend: Backend, curve: Curve, domain: Domain, data: Buffer, batch: int, *, tile_log: int | None = None
+) -> None:
     """Replace values over the domain by coefficients times the coset generator's powers, in bit-reversed order.
 
     Args:
@@ -89,14 +91,17 @@ def inverse_to_coset(backend: Backend, curve: Curve, domain: Domain, data: Buffe
         domain: the size and its tables.
         data: ``batch`` vectors one after the other, in Montgomery form.
         batch: number of vectors.
+        tile_log: to force the size of a tile, as in ``plan_ntt``.
 
     Raises:
         DeviceError: the device failed.
     """
-    _transform(backend, curve, domain, data, batch, inverse=True)
+    _transform(backend, curve, domain, data, batch, inverse=True, tile_log=tile_log)
 
 
-def forward(backend: Backend, curve: Curve, domain: Domain, data: Buffer, batch: int) -> None:
+def forward(
+    backend: Backend, curve: Curve, domain: Domain, data: Buffer, batch: int, *, tile_log: int | None = None
+) -> None:
     """Replace coefficients in bit-reversed order by values over the domain, in natural order.
 
     Args:
@@ -105,11 +110,12 @@ def forward(backend: Backend, curve: Curve, domain: Domain, data: Buffer, batch:
         domain: the size and its tables.
         data: ``batch`` vectors one after the other, in Montgomery form.
         batch: number of vectors.
+        tile_log: to force the size of a tile, as in ``plan_ntt``.
 
     Raises:
         DeviceError: the device failed.
     """
-    _transform(backend, curve, domain, data, batch, inverse=False)
+    _transform(backend, curve, domain, data, batch, inverse=False, tile_log=tile_log)
 
 
 def _transform(
@@ -120,7 +126,7 @@ def _transform(
     batch: int,
     *,
     inverse: bool,
-    tile_log: int | None = None,
+    tile_log: int | None,
 ) -> None:
     """Launch the passes; the inverse transform's last one scales."""
     passes = plan_ntt(domain.log_n, batch, backend.traits(), tile_log=tile_log)

@@ -74,8 +74,13 @@ def plan_scan(count: int, traits: Traits, *, per_thread: int | None = None) -> l
     Args:
         count: at least 1.
         traits: the device.
-        per_thread: counters of one thread, to force tiny tiles.
+        per_thread: counters of one thread, at least 2, to force tiny tiles.
+
+    Raises:
+        ValueError: with such tiles no level would be shorter than the one before.
     """
+    if per_thread is not None and per_thread < 2:  # noqa: PLR2004 - two make one
+        raise ValueError(f"a thread scans 2 counters at least, not {per_thread}")
     threads = 1 if traits.kind == "cpu" else THREADS
     share = per_thread or (1 << 14 if traits.kind == "cpu" else 8)
     levels = []

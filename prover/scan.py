@@ -16,7 +16,7 @@ def exclusive_scan(
         traits: its traits.
         counters: address of ``count`` counters, whose sum fits 32 bits.
         count: at least 1.
-        per_thread: counters of one thread, to force tiny tiles.
+        per_thread: counters of one thread, at least 2, to force tiny tiles.
 
     Raises:
         DeviceError: the device failed, or has not enough memory.

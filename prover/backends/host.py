@@ -47,7 +47,7 @@ class HostBackend:
         threads: int | None = None,
         files: tuple[str, ...] = ENTRY_FILES,
         flags: tuple[str, ...] = (),
-        parallel: int | None = None,
+        planned_as: Traits | None = None,
     ) -> None:
         """Build or find the kernels and load them.
 
@@ -55,13 +55,14 @@ class HostBackend:
             threads: CPU threads of a launch; as many as the process may use if None.
             files: the entry files to take in.
             flags: more flags of the compiler.
-            parallel: what ``traits`` says instead of ``threads``, to plan as for another machine.
+            planned_as: what ``traits`` says instead of the truth: to run launches that were planned for another
+                device, such as a GPU's blocks of many threads.
 
         Raises:
             DeviceError: the kernels cannot be built or loaded.
         """
         self._threads = threads or len(os.sched_getaffinity(0))
-        self._parallel = parallel or self._threads
+        self._planned_as = planned_as
         self._entries = entries(files)
         self._buffers: dict[int, HostBuffer] = {}
         library = build(files, flags)
@@ -93,10 +94,10 @@ class HostBackend:
         return f"{platform.machine()} CPU, {self._threads} threads"
 
     def traits(self) -> Traits:
-        """Return what plans depend on."""
-        return Traits(
+        """Return what plans depend on, as it is now."""
+        return self._planned_as or Traits(
             kind="cpu",
-            parallel=self._parallel,
+            parallel=self._threads,
             shared_bytes_max=SHARED_BYTES_MAX,
             memory_bytes=_available_bytes(),
         )

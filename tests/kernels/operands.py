@@ -1,0 +1,68 @@
+"""Operands of the laws, and their bytes: edge values first, then random ones from a fixed seed."""
+
+from collections.abc import Sequence
+from itertools import product
+from random import Random
+
+from kernels.curves import BN254
+
+RADIX = 1 << 256
+"""The Montgomery radix of both fields."""
+
+OPERANDS = 10_000
+"""How many operands a law is tried on, at least."""
+
+
+def edges(modulus: int) -> list[int]:
+    """Field elements whose limbs, or whose Montgomery form's limbs, are at an edge."""
+    raw = {0, 1, 2, 3, (modulus - 1) // 2, (modulus + 1) // 2}
+    for bits in (31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 160, 191, 192, 193, 224, 252, 253):
+        raw |= {(1 << bits) - 1, 1 << bits, (1 << bits) + 1}
+    for limb in range(8):
+        raw |= {0xFFFF_FFFF << 32 * limb, ~(0xFFFF_FFFF << 32 * limb) % (1 << 253)}
+    for limb in range(4):
+        raw.add(modulus & ~((1 << 64 * limb) - 1))
+    raw |= {modulus - value for value in tuple(raw)}
+    reduced = {value % modulus for value in raw}
+    # In kernels an element x is x * R: these are the elements whose limbs there are the numbers above.
+    return sorted(reduced | {value * pow(RADIX, -1, modulus) % modulus for value in reduced})
+
+
+def pairs(modulus: int, count: int = OPERANDS) -> list[tuple[int, int]]:
+    """Every pair of edge values, or as many of them as ``count`` has room for, and as many random pairs again."""
+    random = Random(f"pairs {modulus}")
+    every = list(product(edges(modulus), repeat=2))
+    chosen = every if len(every) <= count else random.sample(every, count)
+    return chosen + [(random.randrange(modulus), random.randrange(modulus)) for _ in range(count)]
+
+
+def plain(values: Sequence[int]) -> bytes:
+    """Numbers as kernels read scalars."""
+    return b"".join(value.to_bytes(32, "little") for value in values)
+
+
+def montgomery(values: Sequence[int], modulus: int) -> bytes:
+    """Field elements as kernels keep them."""
+    return plain([value * RADIX % modulus for value in values])
+
+
+def numbers(octets: bytes) -> list[int]:
+    """The 256-bit numbers in some bytes."""
+    return [int.from_bytes(octets[i : i + 32], "little") for i in range(0, len(octets), 32)]
+
+
+def from_montgomery(octets: bytes, modulus: int) -> list[int]:
+    """Field elements out of kernels' bytes."""
+    inverse = pow(RADIX, -1, modulus)
+    return [value * inverse % modulus for value in numbers(octets)]
+
+
+def g1_bytes(points: Sequence[tuple[int, int] | None]) -> bytes:
+    """Affine points of the first group as kernels keep them."""
+    return montgomery([value for point in points for value in (point or (0, 0))], BN254.q)
+
+
+def g2_bytes(points: Sequence[tuple[tuple[int, int], tuple[int, int]] | None]) -> bytes:
+    """Affine points of the second group as kernels keep them."""
+    zero = ((0, 0), (0, 0))
+    return montgomery([value for point in points for part in (point or zero) for value in part], BN254.q)

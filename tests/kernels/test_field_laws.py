@@ -1,0 +1,132 @@
+"""The field kernels against py_ecc, on every pair of edge values and as many random pairs."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+from py_ecc.fields import optimized_bn128_FQ2
+from py_ecc.fields.optimized_field_elements import FQ
+
+from kernels.curves import BN254
+from prover.backends.base import Scope
+from prover.backends.host import HostBackend
+from prover.plan import flat
+from tests.kernels.operands import OPERANDS, from_montgomery, montgomery, numbers, pairs, plain
+
+OPERATIONS = (
+    "add",
+    "subtract",
+    "multiply",
+    "negate",
+    "square",
+    "twice",
+    "inverse",
+    "to_plain",
+    "from_plain",
+    "equal",
+)
+MODULI = {"fq": BN254.q, "fr": BN254.r}
+
+ORACLE: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "negate": lambda x, _y: -x,
+    "square": lambda x, _y: x * x,
+    "twice": lambda x, _y: x + x,
+}
+
+
+def py_ecc_field(modulus_: int) -> type[FQ]:
+    """The prime field of a modulus by py_ecc."""
+    return type("Field", (FQ,), {"field_modulus": modulus_})
+
+
+def run(backend: HostBackend, entry: str, operation: str, x: bytes, y: bytes, count: int) -> bytes:
+    with Scope(backend) as scope:
+        first, second, out = scope.uploaded(x), scope.uploaded(y), scope.allocate(len(x))
+        arguments = [OPERATIONS.index(operation), first.address, second.address, out.address, count]
+        backend.launch(entry, flat(count), arguments)
+        return backend.download(out, 0, len(x))
+
+
+@pytest.mark.parametrize("name", MODULI)
+@pytest.mark.parametrize("operation", ORACLE)
+def test_prime_field_operations(laws: HostBackend, name: str, operation: str) -> None:
+    modulus = MODULI[name]
+    operands = pairs(modulus)
+    assert len(operands) >= OPERANDS
+    x, y = zip(*operands, strict=True)
+    octets = run(laws, f"bn254_law_{name}", operation, montgomery(x, modulus), montgomery(y, modulus), len(x))
+    field = py_ecc_field(modulus)
+    expected = [int(ORACLE[operation](field(a), field(b))) for a, b in operands]
+    assert from_montgomery(octets, modulus) == expected
+    assert max(numbers(octets)) < modulus, "every element is kept below the modulus"
+
+
+@pytest.mark.parametrize("name", MODULI)
+def test_prime_field_inverse(laws: HostBackend, name: str) -> None:
+    modulus = MODULI[name]
+    values = [x for x, _ in pairs(modulus)]
+    octets = run(laws, f"bn254_law_{name}", "inverse", montgomery(values, modulus), b"\0" * 32, len(values))
+    found = from_montgomery(octets, modulus)
+    field = py_ecc_field(modulus)
+    for value, inverse in zip(values, found, strict=True):
+        assert int(field(value) * field(inverse)) == (1 if value else 0)
+        assert value or not inverse, "zero's inverse is zero"
+
+
+@pytest.mark.parametrize("name", MODULI)
+def test_conversion_in_and_out_of_montgomery_form(laws: HostBackend, name: str) -> None:
+    modulus = MODULI[name]
+    values = [x for x, _ in pairs(modulus)]
+    entry, count = f"bn254_law_{name}", len(values)
+    assert run(laws, entry, "from_plain", plain(values), b"\0" * 32, count) == montgomery(values, modulus)
+    assert run(laws, entry, "to_plain", montgomery(values, modulus), b"\0" * 32, count) == plain(values)
+
+
+@pytest.mark.parametrize("name", MODULI)
+def test_equality(laws: HostBackend, name: str) -> None:
+    modulus = MODULI[name]
+    # Neighbours differ in one limb only.
+    operands = [(x, x) for x, _ in pairs(modulus, OPERANDS // 2)] + [
+        (x, (x + (1 << 32 * limb)) % modulus) for limb in range(8) for x, _ in pairs(modulus, OPERANDS // 16)
+    ]
+    x, y = zip(*operands, strict=True)
+    octets = run(laws, f"bn254_law_{name}", "equal", montgomery(x, modulus), montgomery(y, modulus), len(x))
+    assert from_montgomery(octets, modulus) == [int(a == b) for a, b in operands]
+
+
+def extension_operands(count: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    """Pairs of elements of the extension, of the same edge and random values as the prime field's."""
+    values = [value for pair in pairs(BN254.q, count) for value in pair]
+    Random("extension").shuffle(values)
+    return [((a, b), (c, d)) for a, b, c, d in zip(*[iter(values)] * 4, strict=False)]
+
+
+def flatten(elements: Sequence[tuple[int, int]]) -> bytes:
+    return montgomery([value for element in elements for value in element], BN254.q)
+
+
+@pytest.mark.parametrize("operation", ORACLE)
+def test_extension_operations(laws: HostBackend, operation: str) -> None:
+    operands = extension_operands(OPERANDS)
+    assert len(operands) >= OPERANDS
+    x, y = zip(*operands, strict=True)
+    found = from_montgomery(run(laws, "bn254_law_fq2", operation, flatten(x), flatten(y), len(x)), BN254.q)
+    expected = [
+        int(value)
+        for a, b in operands
+        for value in ORACLE[operation](optimized_bn128_FQ2(a), optimized_bn128_FQ2(b)).coeffs
+    ]
+    assert found == expected
+
+
+def test_extension_inverse(laws: HostBackend) -> None:
+    values = [(0, 0), *[x for x, _ in extension_operands(OPERANDS)]]
+    octets = run(laws, "bn254_law_fq2", "inverse", flatten(values), b"\0" * 64, len(values))
+    found = from_montgomery(octets, BN254.q)
+    assert found[:2] == [0, 0]
+    for value, inverse in zip(values[1:], zip(found[2::2], found[3::2], strict=True), strict=True):
+        assert optimized_bn128_FQ2(value) * optimized_bn128_FQ2(inverse) == optimized_bn128_FQ2.one()
