@@ -150,6 +150,8 @@ def succeeded(picture: JobPicture, agent_id: str, body: JobSucceeded, now_ms: in
         outputs=tuple(body.outputs),
         timings_ms=body.timings_ms,
     )
+    if attempt.state in BLAMED:
+        job = structs.replace(job, failures=job.failures - 1)  # it was only late; the verdict will count, if it is bad
     if job.state is not JobState.VERIFYING:
         job = structs.replace(job, state=advance(job.state, JobEvent.RESULT))
     return _changed(picture, job, kept)

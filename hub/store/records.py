@@ -114,7 +114,7 @@ class Job(Struct, frozen=True, kw_only=True):
     attempt: int = 0
     """Number of the latest attempt; 0 before the first."""
     failures: int = 0
-    """Attempts that count towards the poison limit."""
+    """Attempts that came to nothing by their node's doing: they count towards the poison limit."""
     error_code: int | None = None
     """As the exit codes, once the job has failed."""
     error_detail: str = ""
