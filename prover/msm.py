@@ -115,10 +115,10 @@ def _target(scope: Scope, curve: Curve, plan: MsmPlan, points: Points) -> _Targe
     """Allocate the sums of a point set; buckets begin at infinity, which is zero."""
     size = sum_bytes(curve, points.group)
     buckets = scope.allocate(plan.buckets * size, secret=True)
-    lists: list[tuple[Buffer, Buffer]] = []
-    for launch, _run in plan.runs(plan.chunks()[0][1] * plan.windows)[:2]:
-        places = 2 * launch.blocks_x * launch.threads
-        lists.append((scope.allocate(places * size, secret=True), scope.allocate(places * COUNTER_BYTES, secret=True)))
+    lists = [
+        (scope.allocate(places * size, secret=True), scope.allocate(places * COUNTER_BYTES, secret=True))
+        for places in plan.partial_places()
+    ]
     return _Target(points, buckets, [sums for sums, _ in lists], [numbers for _, numbers in lists])
 
 

@@ -205,6 +205,17 @@ class MsmPlan:
             items = 2 * threads
             run = items if cpu else GPU_FIX_UP_RUN
 
+    def partial_places(self) -> list[int]:
+        """Return the places of the lists of partial sums, enough for every chunk, whatever its number of entries.
+
+        The launches of ``runs`` write to them in turn; the last one needs none.
+        """
+        entries = min(self.chunk, self.count) * self.windows
+        if self.traits.kind == "cpu":
+            # The share of a thread is rounded up, so that fewer entries can take more threads.
+            return [2 * min(entries, self.traits.parallel * CPU_RUNS_PER_THREAD)]
+        return [2 * ceil_div(entries, GPU_RUN), 2 * ceil_div(2 * ceil_div(entries, GPU_RUN), GPU_FIX_UP_RUN)]
+
     def reduce_launch(self, sum_bytes: int) -> Launch:
         """Return the launch of the buckets' reduction, for sums of ``sum_bytes`` bytes."""
         if self.traits.kind == "cpu":
@@ -217,13 +228,11 @@ class MsmPlan:
     def scratch_bytes(self, sum_bytes: int) -> int:
         """Return the memory it takes beside points and scalars: digits, sorted entries, buckets, partial sums."""
         entries = min(self.chunk, self.count) * self.windows
-        launches = self.runs(entries)
-        partials = 2 * launches[0][0].blocks_x * launches[0][0].threads if launches else 0
         return (
             2 * entries * COUNTER_BYTES
             + 2 * self.buckets * COUNTER_BYTES
             + self.buckets * sum_bytes
-            + 2 * partials * (sum_bytes + COUNTER_BYTES)
+            + sum(self.partial_places()) * (sum_bytes + COUNTER_BYTES)
         )
 
 
