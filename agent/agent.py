@@ -190,12 +190,12 @@ class Agent:
                 outbox=outbox,
                 clock=self._clock,
                 rng=self._rng,
-                on_change=lambda: self._board.on_change(),
+                on_change=self._board.changed,
             )
             for device in names
         ]
         desk.workers = {worker.device: worker for worker in workers}
-        desk.on_change = lambda: self._board.on_change()
+        desk.on_change = self._board.changed
         self._board.workers = lambda: [worker.reading() for worker in workers]
         self._board.jobs = desk.progress
         await desk.recover()
@@ -305,7 +305,7 @@ class Agent:
         try:
             identity.save_enrolled(self._config.data_dir, self._enrolled)
         except OSError as error:
-            log.error("identity.not_saved", error=str(error))
+            log.warning("identity.not_saved", error=str(error))
 
     # --- what it shows --------------------------------------------------------------------------------------------
 

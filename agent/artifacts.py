@@ -134,7 +134,7 @@ class Artifacts:
             try:
                 await self._download(wanted, url=url, token=token, part=part, report=report)
             except _TryAgain as again:
-                size = part.stat().st_size if part.exists() else 0
+                size = await asyncio.to_thread(_size, part)
                 now_s = self._clock.monotonic()
                 if size != last_size:
                     last_size, last_moved_s = size, now_s
@@ -160,11 +160,11 @@ class Artifacts:
         self, wanted: Input, *, url: str, token: str, part: Path, report: Callable[[int], None]
     ) -> None:
         """Fetch what is missing of one input into ``part``."""
-        have = part.stat().st_size if part.exists() else 0
+        have = await asyncio.to_thread(_size, part)
         if have > wanted.bytes_:
-            part.unlink()
+            await asyncio.to_thread(_remove, part)
             have = 0
-        if have == wanted.bytes_ and part.exists():
+        if have == wanted.bytes_ and have:
             return
         try:
             async with self._client.download(url, token=token, first_byte=have) as response:
@@ -183,7 +183,7 @@ class Artifacts:
     ) -> None:
         status = response.status
         if status == HTTP_RANGE:
-            part.unlink(missing_ok=True)
+            await asyncio.to_thread(_remove, part)
             raise _TryAgain(Fault(Kind.UNREACHABLE, "range", "the hub cannot go on where the download stopped"))
         if status in HTTP_CLIENT_ERRORS and status not in HTTP_RETRIED:
             raise FetchFault(CODE_INTERNAL, f"the hub refused input {wanted.role} with HTTP {status}")
@@ -191,14 +191,14 @@ class Artifacts:
             raise _TryAgain(Fault(Kind.UNREACHABLE, f"http_{status}", f"the hub answered HTTP {status}"))
         resumed = status == HTTP_PARTIAL
         if resumed and not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
-            part.unlink(missing_ok=True)
+            await asyncio.to_thread(_remove, part)
             raise _TryAgain(Fault(Kind.UNREACHABLE, "range", "the hub sent another range than was asked for"))
         done = have if resumed else 0
-        with part.open("ab" if resumed else "wb") as file:
+        with await asyncio.to_thread(part.open, "ab" if resumed else "wb") as file:
             async for chunk in response.content.iter_chunked(CHUNK_BYTES):
                 done += len(chunk)
                 if done > wanted.bytes_:
-                    part.unlink(missing_ok=True)
+                    await asyncio.to_thread(_remove, part)
                     raise FetchFault(
                         CODE_MALFORMED,
                         f"input {wanted.role} is longer than the {wanted.bytes_} bytes the job announced",
@@ -258,6 +258,17 @@ class Artifacts:
             self._checked.discard(name)
             kept_bytes -= size
             log.info("artifact.dropped", sha256=name, bytes=size)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
 
 
 def _digest(file: IO[bytes]) -> str:

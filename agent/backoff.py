@@ -1,8 +1,8 @@
 """How long to stay away after a failure, and what a failure of the connection means. Pure: no I/O, no clock.
 
-The rule: full jitter, ``uniform(0, min(cap, 1 s * 2**failures))``; the cap is 20 s while the hub cannot be reached and
-90 s when it answered and refused. A wait the hub told is honoured, then spread, so that a fleet does not return at once.
-After a stable session the count begins anew. There is no failure after which the agent gives up.
+The rule: full jitter, ``uniform(0, min(cap, 1 s * 2**failures))``; the cap is 20 s while the hub cannot be reached
+and 90 s when it answered and refused. A wait the hub told is honoured, and spread over a fleet. After a stable session
+the count begins anew. There is no failure after which the agent gives up.
 """
 
 import random
@@ -16,6 +16,7 @@ from wire.limits import RECONNECT_CAP_S, REFUSED_CAP_S
 from wire.reasons import Reason
 
 BASE_S = 1.0
+LOUD_BASE_S = 20.0
 STABLE_SESSION_S = 60.0
 """A session this long proves that the way works: the next failure counts as the first."""
 TOLD_WAIT_S_MAX = 900.0
@@ -79,7 +80,9 @@ def of_reason(code: int, detail: str, wait_s: float, *, refused: bool) -> Fault:
     return Fault(kind=kind, name=name, detail=said, code=code, wait_s=wait_s)
 
 
-def of_exception(error: BaseException) -> Fault:
+def of_exception(  # noqa: PLR0911 - one line for each kind of failure
+    error: BaseException,
+) -> Fault:
     """What an exception of the connection means. Everything is tried again; the kind decides how soon."""
     if isinstance(error, InvalidStatus):
         return _of_status(error)
@@ -140,8 +143,8 @@ class Backoff:
         if session_s > 0.0:
             ceiling_s = max(ceiling_s, min(spread_s, REFUSED_CAP_S))
         if fault.loud:
-            # Slow from the first time on: nothing heals in a second here.
-            ceiling_s = cap_s
+            # Slow from the first time on: nothing that needs a person heals in a second.
+            ceiling_s = min(cap_s, LOUD_BASE_S * 2.0 ** min(self.failures, 7))
         self.failures += 1
         told_s = min(fault.wait_s, TOLD_WAIT_S_MAX)
         if told_s > 0.0:

@@ -36,6 +36,10 @@ class Board:
         """Called when something an operator watches has changed; readings alone wait for the heartbeat."""
         self._hostname = socket.gethostname()[:NAME_CHARS_MAX] or "unknown"
 
+    def changed(self) -> None:
+        """Something an operator watches has changed."""
+        self.on_change()
+
     def picture(self) -> NodeStatus:
         """Everything, now."""
         status = NodeStatus(

@@ -18,7 +18,7 @@ def write_file(path: Path, data: bytes, mode: int = 0o600) -> None:
             file.flush()
             os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise

@@ -9,12 +9,12 @@ import hashlib
 import os
 import uuid
 from pathlib import Path
-from typing import IO
+from typing import IO, Annotated
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from agent.durable import write_file
 from agent.errors import ConfigFault
@@ -30,7 +30,7 @@ class Enrolled(Struct, frozen=True):
 
     agent_id: Uuid
     hub_id: Uuid
-    hub_key: str
+    hub_key: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
     hub_url: str
     generation: int = 0
     """The highest generation of the hub ever seen: an older copy of the hub is refused."""
@@ -140,8 +140,6 @@ def load_enrolled(data_dir: Path) -> Enrolled | None:
         raise ConfigFault(f"{path} cannot be read: {error.strerror or error}") from None
     try:
         enrolled = msgspec.json.decode(raw, type=Enrolled)
-        if len(bytes.fromhex(enrolled.hub_key)) != KEY_BYTES:
-            raise ValueError(f"`$.hub_key` must be {KEY_BYTES} bytes in hex")
     except ValueError as error:
         raise ConfigFault(
             f"{path} is damaged ({error}); restore it from a copy, or remove it and enrol this node again"

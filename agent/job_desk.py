@@ -12,10 +12,11 @@ from typing import Protocol
 
 import structlog
 
-from agent import jobs
+from agent import job_steps as steps
 from agent.artifacts import Artifacts, FetchFault
 from agent.clock import Clock
-from agent.jobs import Key
+from agent.job_steps import Key
+from agent.jobs import CODE_INTERNAL, Jobs
 from agent.outbox import Outbox
 from agent.outbox_file import JobRecord, OutboxRefused
 from wire.frames import AssignJob, JobFailed, JobHeld, JobReply, JobStarted, JobStopped, JobSucceeded, Level
@@ -50,7 +51,7 @@ class JobDesk:
 
     def __init__(
         self,
-        decider: jobs.Jobs,
+        decider: Jobs,
         *,
         outbox: Outbox,
         artifacts: Artifacts,
@@ -64,7 +65,7 @@ class JobDesk:
         self._base = base
         self._clock = clock
         self._rng = rng
-        self._inbox: deque[jobs.Event] = deque()
+        self._inbox: deque[steps.Event] = deque()
         self._wake = asyncio.Event()
         self._fetches: dict[Key, asyncio.Task[None]] = {}
         self._inputs: dict[Key, AssignJob] = {}
@@ -109,9 +110,9 @@ class JobDesk:
 
     # --- events ---------------------------------------------------------------------------------------------------
 
-    def post(self, event: jobs.Event) -> None:
+    def post(self, event: steps.Event) -> None:
         """Queue an event."""
-        droppable = isinstance(event, jobs.WorkerProgressed | jobs.FetchProgressed)
+        droppable = isinstance(event, steps.WorkerProgressed | steps.FetchProgressed)
         if droppable and len(self._inbox) >= INBOX_EVENTS_MAX:
             return
         self._inbox.append(event)
@@ -125,7 +126,7 @@ class JobDesk:
                 "job.recovered", job=assignment.job, attempt=assignment.attempt, device=record.device, pid=record.pid
             )
             self._note(assignment)
-            self.post(jobs.Recovered(assignment, record.device, record.pid))
+            self.post(steps.Recovered(assignment, record.device, record.pid))
 
     async def run(self) -> None:
         """Decide and carry out; for ever."""
@@ -140,7 +141,7 @@ class JobDesk:
                 task.cancel()
             await asyncio.gather(*self._fetches.values(), return_exceptions=True)
 
-    async def _handle(self, event: jobs.Event) -> None:
+    async def _handle(self, event: steps.Event) -> None:
         instructions = self._decider.handle(event)
         self.on_change()
         for instruction in instructions:
@@ -148,25 +149,25 @@ class JobDesk:
 
     # --- instructions ---------------------------------------------------------------------------------------------
 
-    async def _carry_out(self, instruction: jobs.Instruction) -> None:  # noqa: C901 - one case for each instruction
+    async def _carry_out(self, instruction: steps.Instruction) -> None:
         match instruction:
-            case jobs.Take():
+            case steps.Take():
                 await self._take(instruction.assignment)
-            case jobs.Reply():
+            case steps.Reply():
                 self._reply(instruction)
-            case jobs.Fetch():
+            case steps.Fetch():
                 self._fetch(instruction.assignment)
-            case jobs.StopFetch():
+            case steps.StopFetch():
                 self._stop_fetch(instruction.key)
-            case jobs.Give():
+            case steps.Give():
                 await self._give(instruction)
-            case jobs.SendAbort():
+            case steps.SendAbort():
                 await self._send(instruction.device, Abort(job=instruction.job, attempt=instruction.attempt))
-            case jobs.SayStarted():
+            case steps.SayStarted():
                 await self._say_started(instruction.body)
-            case jobs.Store():
+            case steps.Store():
                 await self._store(instruction.body)
-            case jobs.SendRelease():
+            case steps.SendRelease():
                 await self._send(instruction.device, Release(job=instruction.job, attempt=instruction.attempt))
 
     async def _send(self, device: str, frame: ToWorker, pid: int | None = None) -> None:
@@ -185,24 +186,24 @@ class JobDesk:
         try:
             await self._outbox.hold_job(JobRecord(assignment=assignment))
         except OutboxRefused as refused:
-            log.error("job.not_taken", job=key[0], attempt=key[1], error=str(refused))
+            log.warning("job.not_taken", job=key[0], attempt=key[1], error=str(refused))
             self._forget(key)
-            self.post(jobs.NotTaken(key, str(refused)))
+            self.post(steps.NotTaken(key, str(refused)))
         else:
             log.info("job.taken", job=key[0], attempt=key[1], engine=assignment.engine)
-            self.post(jobs.Taken(key))
+            self.post(steps.Taken(key))
 
-    def _reply(self, reply: jobs.Reply) -> None:
+    def _reply(self, reply: steps.Reply) -> None:
         if not reply.accepted:
             log.warning("job.refused", job=reply.job, attempt=reply.attempt, detail=reply.detail)
         self.reply(JobReply(job=reply.job, attempt=reply.attempt, accepted=reply.accepted, detail=reply.detail))
 
-    async def _give(self, give: jobs.Give) -> None:
+    async def _give(self, give: steps.Give) -> None:
         try:
             await self._outbox.hold_job(JobRecord(assignment=give.assignment, device=give.device, pid=give.pid))
         except OutboxRefused as refused:
             # Harmless: should we die now, the next run fetches again and asks the worker again.
-            log.error("job.not_remembered", job=give.prove.job, attempt=give.prove.attempt, error=str(refused))
+            log.warning("job.not_remembered", job=give.prove.job, attempt=give.prove.attempt, error=str(refused))
         log.info("job.given", job=give.prove.job, attempt=give.prove.attempt, device=give.device, pid=give.pid)
         await self._send(give.device, give.prove, give.pid)
 
@@ -210,25 +211,25 @@ class JobDesk:
         try:
             await self._outbox.append([body])
         except OutboxRefused as refused:
-            log.error("job.start_not_said", job=body.job, attempt=body.attempt, error=str(refused))
+            log.warning("job.start_not_said", job=body.job, attempt=body.attempt, error=str(refused))
 
-    async def _store(self, body: jobs.JobEnd) -> None:
+    async def _store(self, body: steps.JobEnd) -> None:
         wait_s = 0.5
         while True:
             try:
                 new = await self._outbox.end_job(body)
                 break
             except OutboxRefused as refused:
-                log.error("job.end_not_stored", job=body.job, attempt=body.attempt, error=str(refused))
+                log.warning("job.end_not_stored", job=body.job, attempt=body.attempt, error=str(refused))
                 await self._clock.sleep(self._rng.uniform(wait_s / 2, wait_s))
                 wait_s = min(STORE_RETRY_CAP_S, wait_s * 2)
         key = (body.job, body.attempt)
         self._forget(key)
         if new:
             await self._tell(body)
-        self.post(jobs.Stored(key))
+        self.post(steps.Stored(key))
 
-    async def _tell(self, body: jobs.JobEnd) -> None:
+    async def _tell(self, body: steps.JobEnd) -> None:
         match body:
             case JobSucceeded():
                 log.info("job.succeeded", job=body.job, attempt=body.attempt)
@@ -263,16 +264,16 @@ class JobDesk:
 
     async def _fetch_inputs(self, key: Key, assignment: AssignJob) -> None:
         def report(done: int, total: int) -> None:
-            self.post(jobs.FetchProgressed(key, done, total))
+            self.post(steps.FetchProgressed(key, done, total))
 
         try:
             files = await self._artifacts.fetch(
                 assignment.inputs, base=self._base(), token=assignment.fetch_token, progress=report
             )
         except FetchFault as fault:
-            self.post(jobs.FetchFailed(key, fault.code, str(fault)))
+            self.post(steps.FetchFailed(key, fault.code, str(fault)))
         except OSError as error:
-            self.post(jobs.FetchFailed(key, jobs.CODE_INTERNAL, f"an input could not be stored: {error}"))
+            self.post(steps.FetchFailed(key, CODE_INTERNAL, f"an input could not be stored: {error}"))
         else:
             self._fetched.add(key)
-            self.post(jobs.Fetched(key, files))
+            self.post(steps.Fetched(key, files))

@@ -1,6 +1,6 @@
 """What to do with jobs: events in, instructions out. Pure: no I/O, no clock.
 
-A job attempt goes TAKING (being remembered) -> FETCHING (inputs) -> READY (waits for a worker) -> PROVING -> ending (its
+An attempt goes TAKING (being remembered) -> FETCHING (inputs) -> READY (waits for a worker) -> PROVING -> ending (its
 end is being stored) -> ended. Everything is keyed by (job, attempt) and saying anything twice is harmless. Whoever
 carries an instruction out reports back as another event; instructions are carried out in the order given.
 """
@@ -8,202 +8,42 @@ carries an instruction out reports back as another event; instructions are carri
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from msgspec import Struct
-
+from agent.job_steps import (
+    Assigned,
+    Cancelled,
+    Event,
+    Fetch,
+    Fetched,
+    FetchFailed,
+    FetchProgressed,
+    Give,
+    Instruction,
+    JobEnd,
+    Key,
+    NotTaken,
+    Recovered,
+    Reply,
+    SayStarted,
+    SendAbort,
+    SendRelease,
+    StopFetch,
+    Store,
+    Stored,
+    Take,
+    Taken,
+    WorkerEnded,
+    WorkerGone,
+    WorkerProgressed,
+    WorkerUp,
+)
 from wire.frames import AssignJob, JobFailed, JobHeld, JobStarted, JobStopped, JobSucceeded
 from wire.limits import JOBS_HELD_MAX, TEXT_CHARS_MAX
 from wire.status import JobProgress
-from wire.worker import Ended, InputFile, Progress, Prove
+from wire.worker import Ended, InputFile, Prove
 
 ENGINES = frozenset({"groth16"})
 CODE_INTERNAL = 6
 CODE_MISMATCH = 3
-
-Key = tuple[str, int]
-JobEnd = JobSucceeded | JobFailed | JobStopped
-
-
-# --- events -----------------------------------------------------------------------------------------------------------
-
-
-class Assigned(Struct, frozen=True):
-    """The hub offers a job."""
-
-    assignment: AssignJob
-
-
-class Cancelled(Struct, frozen=True):
-    """The hub takes a job back."""
-
-    job: str
-    attempt: int
-
-
-class Recovered(Struct, frozen=True):
-    """A job that an earlier run of the agent took on; ``pid`` is the worker it was given to, if any."""
-
-    assignment: AssignJob
-    device: str | None
-    pid: int | None
-
-
-class Taken(Struct, frozen=True):
-    """The job is remembered durably."""
-
-    key: Key
-
-
-class NotTaken(Struct, frozen=True):
-    """The job could not be remembered."""
-
-    key: Key
-    detail: str
-
-
-class FetchProgressed(Struct, frozen=True):
-    """Bytes of all inputs that are here, of all there are."""
-
-    key: Key
-    done: int
-    total: int
-
-
-class Fetched(Struct, frozen=True):
-    """All inputs are here and checked."""
-
-    key: Key
-    files: list[InputFile]
-
-
-class FetchFailed(Struct, frozen=True):
-    """The inputs cannot be had."""
-
-    key: Key
-    code: int
-    detail: str
-
-
-class WorkerUp(Struct, frozen=True):
-    """A worker greeted. What it had finished was reported by `WorkerEnded` before."""
-
-    device: str
-    pid: int
-    current: Progress | None
-
-
-class WorkerProgressed(Struct, frozen=True):
-    """A worker said how far it is."""
-
-    device: str
-    progress: Progress
-
-
-class WorkerEnded(Struct, frozen=True):
-    """A worker said, or left on disk, how a job ended."""
-
-    device: str
-    ended: Ended
-
-
-class WorkerGone(Struct, frozen=True):
-    """A worker's process is no more. What it left on disk was reported before."""
-
-    device: str
-    detail: str
-
-
-class Stored(Struct, frozen=True):
-    """The end of a job is durable."""
-
-    key: Key
-
-
-Event = (
-    Assigned
-    | Cancelled
-    | Recovered
-    | Taken
-    | NotTaken
-    | FetchProgressed
-    | Fetched
-    | FetchFailed
-    | WorkerUp
-    | WorkerProgressed
-    | WorkerEnded
-    | WorkerGone
-    | Stored
-)
-
-
-# --- instructions -----------------------------------------------------------------------------------------------------
-
-
-class Take(Struct, frozen=True):
-    """Remember the job durably; answer with `Taken` or `NotTaken`."""
-
-    assignment: AssignJob
-
-
-class Reply(Struct, frozen=True):
-    """Tell the hub whether the job is taken."""
-
-    job: str
-    attempt: int
-    accepted: bool
-    detail: str = ""
-
-
-class Fetch(Struct, frozen=True):
-    """Get the inputs; answer with `Fetched` or `FetchFailed`."""
-
-    assignment: AssignJob
-
-
-class StopFetch(Struct, frozen=True):
-    """Nobody needs the inputs any more."""
-
-    key: Key
-
-
-class Give(Struct, frozen=True):
-    """Remember which worker has the job, then send it there."""
-
-    assignment: AssignJob
-    device: str
-    pid: int
-    prove: Prove
-
-
-class SendAbort(Struct, frozen=True):
-    """Tell the worker to stop."""
-
-    device: str
-    job: str
-    attempt: int
-
-
-class SayStarted(Struct, frozen=True):
-    """Store that a worker is at it."""
-
-    body: JobStarted
-
-
-class Store(Struct, frozen=True):
-    """Store how the attempt ended, however often it takes; answer with `Stored`."""
-
-    body: JobEnd
-
-
-class SendRelease(Struct, frozen=True):
-    """Tell the worker to forget the result."""
-
-    device: str
-    job: str
-    attempt: int
-
-
-Instruction = Take | Reply | Fetch | StopFetch | Give | SendAbort | SayStarted | Store | SendRelease
-
 
 # --- the decider ------------------------------------------------------------------------------------------------------
 
@@ -285,7 +125,7 @@ class Jobs:
 
     # --- deciding -------------------------------------------------------------------------------------------------
 
-    def handle(self, event: Event) -> list[Instruction]:
+    def handle(self, event: Event) -> list[Instruction]:  # noqa: PLR0911 - one case for each event
         """What to do now that ``event`` has happened."""
         match event:
             case Assigned():
@@ -325,7 +165,7 @@ class Jobs:
         self._held[key] = Held(key, assignment, Phase.TAKING)
         return [*instructions, Take(assignment)]
 
-    def _refusal(self, assignment: AssignJob) -> str:
+    def _refusal(self, assignment: AssignJob) -> str:  # noqa: PLR0911 - one line for each reason
         """Why not; empty to take it."""
         if not self._devices:
             return "this node only observes"

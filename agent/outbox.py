@@ -87,7 +87,7 @@ class Outbox:
             await self.append(bodies)
         except OutboxRefused as refused:
             self._refused += 1
-            log.error("outbox.refused", error=str(refused), lost=self._refused)
+            log.warning("outbox.refused", error=str(refused), lost=self._refused)
         else:
             self._refused = 0
 
@@ -113,7 +113,7 @@ class Outbox:
         try:
             await self._call(self._file.acknowledge, epoch, stream, seq)
         except OutboxRefused as refused:
-            log.error("outbox.refused", error=str(refused), lost=0)
+            log.warning("outbox.refused", error=str(refused), lost=0)
 
     # --- jobs -----------------------------------------------------------------------------------------------------
 

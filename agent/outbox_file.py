@@ -24,12 +24,14 @@ ENDED_KEPT = 4096
 DROP_RATIO = 16
 """When the file is full, this part of the bound is freed at once: not one gap per append."""
 BUSY_S = 10.0
+JOURNAL_BYTES_MAX = 8 * 1024 * 1024
 CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 SCHEMA = """
 CREATE TABLE epochs (ordinal INTEGER PRIMARY KEY AUTOINCREMENT, epoch TEXT NOT NULL UNIQUE);
 CREATE TABLE heads (
-    epoch TEXT NOT NULL, stream TEXT NOT NULL, last INTEGER NOT NULL, acked INTEGER NOT NULL, PRIMARY KEY (epoch, stream)
+    epoch TEXT NOT NULL, stream TEXT NOT NULL, last INTEGER NOT NULL, acked INTEGER NOT NULL,
+    PRIMARY KEY (epoch, stream)
 );
 CREATE TABLE events (
     epoch TEXT NOT NULL, stream TEXT NOT NULL, seq INTEGER NOT NULL, first INTEGER NOT NULL, packed BLOB NOT NULL,
@@ -97,22 +99,25 @@ class OutboxFile:
     def _opened(self) -> sqlite3.Connection:
         database = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         try:
+            self.path.chmod(0o600)
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA synchronous=FULL")
-            database.execute("PRAGMA journal_size_limit=8388608")
-            (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
-            if verdict != "ok":
-                raise sqlite3.DatabaseError(verdict)
-            (version,) = database.execute("PRAGMA user_version").fetchone()
-            if version > SCHEMA_VERSION:
-                raise ConfigFault(f"the outbox {self.path} was written by a newer version; upgrade this agent again")
-            if version == 0:
-                database.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
-            self.path.chmod(0o600)
+            database.execute(f"PRAGMA journal_size_limit={JOURNAL_BYTES_MAX}")
+            self._check(database)
         except BaseException:
             database.close()
             raise
         return database
+
+    def _check(self, database: sqlite3.Connection) -> None:
+        (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict != "ok":
+            raise sqlite3.DatabaseError(verdict)
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA_VERSION:
+            raise ConfigFault(f"the outbox {self.path} was written by a newer version; upgrade this agent again")
+        if version == 0:
+            database.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
 
     def _put_aside(self, error: sqlite3.DatabaseError) -> str:
         """Keep a damaged file as evidence and make room for a new one; the sentence about it."""

@@ -17,7 +17,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 from websockets.typing import Subprotocol
 
-from agent import jobs
+from agent import job_steps as steps
 from agent.backoff import Backoff, Fault, Kind, of_exception, of_reason
 from agent.board import Board
 from agent.clock import Clock, wait_event
@@ -162,12 +162,12 @@ class Uplink(Sink):
 
     def assigned(self, assignment: AssignJob) -> None:
         """See `Sink`."""
-        self._desk.post(jobs.Assigned(assignment))
+        self._desk.post(steps.Assigned(assignment))
 
     def cancelled(self, cancel: CancelJob) -> None:
         """See `Sink`."""
         log.info("job.cancelled", job=cancel.job, attempt=cancel.attempt, detail=cancel.detail)
-        self._desk.post(jobs.Cancelled(cancel.job, cancel.attempt))
+        self._desk.post(steps.Cancelled(cancel.job, cancel.attempt))
 
     # --- the loop -------------------------------------------------------------------------------------------------
 
@@ -185,7 +185,7 @@ class Uplink(Sink):
         self.view.state = State.STOPPED
 
     async def _one_session(self) -> tuple[Fault | None, float, float]:
-        """Dial and hold one session; (why it is over, how long it was open, spread asked for), None to go on at once."""
+        """Dial and hold one session; (why it is over or None to go on at once, seconds it was open, spread)."""
         session = await self._new_session()
         log.debug("uplink.connecting", hub=self._hub.base, attempt=self.view.attempts)
         try:

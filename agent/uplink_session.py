@@ -307,7 +307,7 @@ class SessionPump:
                     await self._sent.wait()
                     await self._forget_acknowledged()
             except OutboxRefused as refused:
-                log.error("outbox.unreadable", error=str(refused), retry_s=DISK_RETRY_S)
+                log.warning("outbox.unreadable", error=str(refused), retry_s=DISK_RETRY_S)
                 await self._clock.sleep(DISK_RETRY_S)
                 self._replay.set()
                 continue
@@ -339,7 +339,7 @@ class SessionPump:
         return False
 
     def _resume_if_older_wait(self) -> None:
-        """A hello lists so many ranges at most: when its older epochs are delivered, the next session takes the rest."""
+        """A hello lists only so many ranges: when its older epochs are delivered, the next session takes the rest."""
         waiting = {held.epoch for held in self._outbox.held} - {self._outbox.epoch}
         if self._session.is_open and waiting and not waiting & self._epochs:
             self._resume = True

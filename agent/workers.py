@@ -13,7 +13,8 @@ from typing import Protocol
 
 import structlog
 
-from agent import jobs, processes
+from agent import job_steps as steps
+from agent import processes
 from agent.backoff import BASE_S
 from agent.clock import Clock, wait_event
 from agent.outbox import Outbox
@@ -49,7 +50,7 @@ def own_argv(device: str, directory: Path) -> list[str]:
 class Desk(Protocol):
     """Where events about jobs go."""
 
-    def post(self, event: jobs.Event) -> None:
+    def post(self, event: steps.Event) -> None:
         """Take an event; never blocks."""
         ...
 
@@ -145,7 +146,7 @@ class DeviceWorker:
 
     async def _report_left_results(self) -> None:
         for ended in await asyncio.to_thread(results.read_all, self._dir):
-            self._desk.post(jobs.WorkerEnded(self.device, ended))
+            self._desk.post(steps.WorkerEnded(self.device, ended))
 
     async def _nobody_listens(self) -> None:
         owner = await asyncio.to_thread(worker_lock.owner, self._dir)
@@ -162,7 +163,7 @@ class DeviceWorker:
             how = self._exits.pop(starting).result()
             await self._say_gone(starting, f"the worker ended before it listened ({how})")
         else:
-            self._desk.post(jobs.WorkerGone(self.device, "the worker was gone when the agent looked for it"))
+            self._desk.post(steps.WorkerGone(self.device, "the worker was gone when the agent looked for it"))
         await self._start()
 
     async def _start(self) -> None:
@@ -180,7 +181,7 @@ class DeviceWorker:
                 self._argv(self.device, self._dir), environ=self._environ, log_path=self._dir / "worker.log"
             )
         except OSError as error:
-            log.error("worker.start_failed", device=self.device, error=str(error))
+            log.warning("worker.start_failed", device=self.device, error=str(error))
             self._show(pid=None, detail=f"the worker cannot be started: {error}")
             return
         self._watch(pid)
@@ -218,16 +219,16 @@ class DeviceWorker:
                     case Greeting():
                         await self._on_greeting(link, frame, adopted=adopted)
                     case Progress():
-                        self._desk.post(jobs.WorkerProgressed(self.device, frame))
+                        self._desk.post(steps.WorkerProgressed(self.device, frame))
                     case Ended():
-                        self._desk.post(jobs.WorkerEnded(self.device, frame))
+                        self._desk.post(steps.WorkerEnded(self.device, frame))
                     case UnknownFrame():
                         log.warning("worker.unknown_frame", device=self.device, tag=frame.tag)
                 self._watch_silence(link)
         except OSError as error:
             log.info("worker.connection_broke", device=self.device, pid=link.pid, error=str(error))
         except RemoteProtocolError as error:
-            log.error("worker.bad_frame", device=self.device, pid=link.pid, error=str(error))
+            log.warning("worker.bad_frame", device=self.device, pid=link.pid, error=str(error))
             self._detail = f"it does not speak our protocol: {error}"
         finally:
             self._lost.set()
@@ -235,7 +236,7 @@ class DeviceWorker:
     async def _on_greeting(self, link: WorkerLink, greeting: Greeting, *, adopted: bool) -> None:
         await self._report_left_results()
         self._greeted = True
-        self._desk.post(jobs.WorkerUp(self.device, link.pid, greeting.current))
+        self._desk.post(steps.WorkerUp(self.device, link.pid, greeting.current))
         self._on_change()
         event = "worker.adopted" if adopted else "worker.ready"
         current = greeting.current.job if greeting.current is not None else None
@@ -270,7 +271,7 @@ class DeviceWorker:
 
     async def _say_gone(self, pid: int, detail: str) -> None:
         proving = self._desk.busy_device(self.device)
-        self._desk.post(jobs.WorkerGone(self.device, detail))
+        self._desk.post(steps.WorkerGone(self.device, detail))
         self._show(pid=None, detail=detail)
         log.warning("worker.died", device=self.device, pid=pid, detail=detail, proving=proving)
         await self._outbox.say(

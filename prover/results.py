@@ -23,7 +23,7 @@ def ended_dir(worker_dir: Path) -> Path:
 
 
 def read_all(worker_dir: Path) -> list[Ended]:
-    """Every ended job kept below ``worker_dir``, oldest first. Damaged files are passed over: nobody was told of them."""
+    """Every ended job kept below ``worker_dir``, oldest first. Damaged files are passed over."""
     entries = []
     try:
         with os.scandir(ended_dir(worker_dir)) as scan:

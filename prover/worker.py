@@ -120,8 +120,8 @@ class Worker:
             try:
                 await asyncio.get_running_loop().run_in_executor(self._thread, engine.open)
             except ProverError as error:
-                log.error("worker.device_unusable", engine=name, device=self._config.device, error=str(error))
-            except Exception:  # noqa: BLE001 - outermost line of this task: the next job tries again and reports
+                log.warning("worker.device_unusable", engine=name, device=self._config.device, error=str(error))
+            except Exception:  # outermost line of this task: the next job tries again and reports
                 log.exception("worker.device_unusable", engine=name, device=self._config.device)
 
     def _close_engines(self) -> None:
@@ -129,7 +129,7 @@ class Worker:
             try:
                 engine.close()
             except ProverError as error:
-                log.error("worker.close_failed", engine=name, error=str(error))
+                log.warning("worker.close_failed", engine=name, error=str(error))
 
     def _on_stop_signal(self) -> None:
         if self._running is None:
@@ -183,7 +183,7 @@ class Worker:
         try:
             self._results.release(frame.job, frame.attempt)
         except OSError as error:
-            log.error("worker.release_failed", job=frame.job, attempt=frame.attempt, error=str(error))
+            log.warning("worker.release_failed", job=frame.job, attempt=frame.attempt, error=str(error))
 
     def _on_abort(self, frame: Abort) -> None:
         running = self._running
@@ -240,7 +240,7 @@ class Worker:
         try:
             await asyncio.to_thread(self._results.save, ended)
         except OSError as error:
-            log.error("worker.save_failed", job=ended.job, attempt=ended.attempt, error=str(error))
+            log.warning("worker.save_failed", job=ended.job, attempt=ended.attempt, error=str(error))
             return False
         return True
 
@@ -262,7 +262,7 @@ class Worker:
         except MemoryError:
             log.exception("worker.out_of_memory", job=frame.job, attempt=frame.attempt)
             return _failure(frame, CODE_INTERNAL, "the worker's memory did not suffice for this job")
-        except Exception as error:  # noqa: BLE001 - outermost line of the thread: an internal fault, logged whole
+        except Exception as error:  # outermost line of the thread: an internal fault, logged whole
             log.exception("worker.internal_fault", job=frame.job, attempt=frame.attempt)
             sentence = f"internal fault of the prover ({type(error).__name__}); the worker's log has the traceback"
             return _failure(frame, CODE_INTERNAL, sentence)
