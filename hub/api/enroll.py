@@ -30,7 +30,7 @@ REFUSALS = {
     EnrollRefusal.EXPIRED: "the enrolment token's time is over: it has expired; make a new one at the hub",
     EnrollRefusal.USED_UP: "the enrolment token is used up; make a new one at the hub",
     EnrollRefusal.REVOKED: "the enrolment token was revoked at the hub",
-    EnrollRefusal.KEY_IN_USE: "this key or enrolment id belongs to another enrolment; let the node make a new identity",
+    EnrollRefusal.KEY_IN_USE: "the key or enrolment id is of another or a revoked node; let this one make a new identity",
 }
 
 
@@ -55,8 +55,6 @@ async def enroll(request: web.Request) -> web.Response:
     )
     if isinstance(agent, EnrollRefusal):
         raise _refuse(request, agent.value, REFUSALS[agent])
-    if agent.revoked_at_ms is not None:
-        raise _refuse(request, "node_revoked", "the node was revoked at the hub; let it make a new identity")
     if request.app[ports.REGISTRY].node(agent.id) is None:
         node = request.app[ports.REGISTRY].add(agent)
         if node is not None:

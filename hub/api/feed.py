@@ -97,10 +97,8 @@ class Viewer:
 class Feed:
     """Follows the bus and hands encoded pictures to viewers."""
 
-    def __init__(self, app: web.Application, *, coalesce_s: float = COALESCE_S, beat_s: float = BEAT_S) -> None:
+    def __init__(self, app: web.Application) -> None:
         self._app = app
-        self._coalesce_s = coalesce_s
-        self._beat_s = beat_s
         self._pictures: dict[str, JobPicture] = {}
         self._nodes_dirty: set[str] = set()
         self._jobs_dirty: set[str] = set()
@@ -143,7 +141,7 @@ class Feed:
         with self._app[ports.BUS].subscribe() as subscription:
             await self._load()
             async with asyncio.TaskGroup() as tasks:
-                helpers = [tasks.create_task(self._flush()), tasks.create_task(self._beat())]
+                helpers = [tasks.create_task(self._flush()), tasks.create_task(self._beats())]
                 async for message in subscription:
                     match message:
                         case NodeChanged(node=node):
@@ -199,7 +197,7 @@ class Feed:
                 del self._pictures[row.job.id]
 
     async def _flush(self) -> None:
-        """Tell what changed, at most once in ``coalesce_s``."""
+        """Tell what changed, at most once in `COALESCE_S`."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -207,7 +205,7 @@ class Feed:
                 await self._tell()
             except StoreError as error:
                 log.warning("the live view waits for the store", error=str(error))
-            await asyncio.sleep(self._coalesce_s)
+            await asyncio.sleep(COALESCE_S)
 
     async def _tell(self) -> None:
         changed, self._jobs_changed = self._jobs_changed, set()
@@ -226,16 +224,19 @@ class Feed:
             if (picture := self._pictures.get(job_id)) is not None:
                 self._say(job_id, "job", models.LiveJob(seq=0, job=await views.job_view(self._app, picture)))
 
-    async def _beat(self) -> None:
-        """Signs of life, with when each connected node was last heard."""
+    async def _beats(self) -> None:
         while True:
-            await asyncio.sleep(self._beat_s)
-            heard = {
-                node.id: node.last_heard_at_ms
-                for node in self._app[ports.REGISTRY].nodes()
-                if node.connected and node.last_heard_at_ms is not None
-            }
-            self._say("beat", "beat", models.LiveBeat(seq=0, time_ms=self._app[ports.CLOCK].time_ms(), heard=heard))
+            await asyncio.sleep(BEAT_S)
+            self.beat()
+
+    def beat(self) -> None:
+        """A sign of life, with when each connected node was last heard."""
+        heard = {
+            node.id: node.last_heard_at_ms
+            for node in self._app[ports.REGISTRY].nodes()
+            if node.connected and node.last_heard_at_ms is not None
+        }
+        self._say("beat", "beat", models.LiveBeat(seq=0, time_ms=self._app[ports.CLOCK].time_ms(), heard=heard))
 
     def _say(self, slot: str, event: str, message: msgspec.Struct) -> None:
         said = (event, msgspec.json.encode(message).removeprefix(SEQ_ZERO))

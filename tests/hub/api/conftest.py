@@ -1,0 +1,134 @@
+"""The real application over a real store, driven in process."""
+
+import asyncio
+import hashlib
+import io
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient
+
+from hub import ports
+from hub.app import Background, make_app
+from hub.auth import cookie_name
+from hub.clock import Clock, SystemClock
+from hub.config import Config
+from hub.store.records import EnrollToken
+from prover import circuits
+from tests.hub.rig import SECRET_HASH, FakeClock, RunningHub
+
+CIRCUITS = Path(circuits.__file__).parent
+PROOF = (Path(__file__).parents[1] / "vectors" / "merkle8_proof.json").read_bytes()
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer, read whole."""
+
+    status: int
+    headers: Any
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def code(self) -> Any:
+        """The problem's code; the envelope is checked on the way."""
+        problem = self.json
+        assert self.headers["Content-Type"].startswith("application/problem+json")
+        assert set(problem) == {"type", "title", "status", "detail", "code"}
+        assert problem["status"] == self.status
+        return problem["code"]
+
+
+class Web:
+    """The hub and a client that knows the admin token."""
+
+    def __init__(self, hub: RunningHub, client: Any, clock: Clock) -> None:
+        self.hub = hub
+        self.app = hub.app
+        self.client = client
+        self.clock = clock
+
+    @property
+    def admin(self) -> dict[str, str]:
+        token = (self.app[ports.CONFIG].data_dir / "admin-token").read_text().strip()
+        return {"Authorization": f"Bearer {token}"}
+
+    @property
+    def cookie(self) -> str:
+        return cookie_name(self.app)
+
+    async def ask(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, stranger: bool = False, **more: Any
+    ) -> Reply:
+        """One request, as the admin unless as a stranger."""
+        sent = {**({} if stranger else self.admin), **(headers or {})}
+        async with self.client.request(method, path, headers=sent, allow_redirects=False, **more) as answer:
+            return Reply(answer.status, answer.headers, await answer.read())
+
+    async def upload(self, data: bytes) -> str:
+        digest = hashlib.sha256(data).hexdigest()
+        reply = await self.ask("PUT", f"/api/v1/artifacts/{digest}", data=io.BytesIO(data))
+        assert reply.status in {200, 201}, reply.body
+        return digest
+
+    async def register(self, name: str = "merkle8") -> dict[str, Any]:
+        zkey = await self.upload((CIRCUITS / "merkle8.zkey").read_bytes())
+        reply = await self.ask("POST", "/api/v1/circuits", json={"name": name, "zkey": zkey})
+        assert reply.status in {200, 201}, reply.body
+        circuit: dict[str, Any] = reply.json
+        return circuit
+
+    async def submit(self, circuit: str = "merkle8", **more: Any) -> dict[str, Any]:
+        witness = await self.upload((CIRCUITS / "merkle8.wtns").read_bytes())
+        reply = await self.ask("POST", "/api/v1/jobs", json={"circuit": circuit, "witness": witness}, **more)
+        assert reply.status in {200, 201}, reply.body
+        job: dict[str, Any] = reply.json
+        return job
+
+
+Start = Callable[..., Awaitable[Web]]
+
+
+@pytest.fixture
+async def start(aiohttp_client: Any, tmp_path: Path) -> AsyncIterator[Start]:
+    """Starts the hub with settings, and with a clock that stands still if asked."""
+    started: list[Background] = []
+
+    async def begin(*, still: bool = False, **settings: Any) -> Web:
+        clock: Clock = FakeClock() if still else SystemClock()
+        background = Background(asyncio.Event())
+        config = Config(data_dir=tmp_path / "hub", **settings)
+        config.data_dir.mkdir(exist_ok=True)
+        app = make_app(config, clock, tasks=background, tell_systemd=lambda _text: None)
+        client: TestClient[Any, Any] = await aiohttp_client(app)
+        app[ports.BASE_URL].append(str(client.make_url("")).rstrip("/"))
+        await app[ports.STORE].add_enroll_token(
+            EnrollToken(
+                id="01900000-0000-7000-8000-000000000000",
+                secret_hash=SECRET_HASH,
+                uses_max=1000,
+                expires_at_ms=2**52,
+                created_at_ms=1,
+            )
+        )
+        started.append(background)
+        assert client.port is not None
+        return Web(RunningHub(app, client.port, asyncio.Event(), background), client, clock)
+
+    yield begin
+    for background in started:
+        assert background.failure is None, background.failure
+
+
+@pytest.fixture
+async def web(start: Start) -> Web:
+    """The hub as it is by default."""
+    return await start()

@@ -1,0 +1,142 @@
+"""The live stream: the whole picture, then each change, in numbers without holes."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from hub import ports
+from hub.api import feed
+from hub.bus import NodeChanged
+from tests.hub.api.conftest import Web
+from wire.inputs import Heard, JobAssigned
+from wire.status import JobProgress, NodeStatus
+
+WAIT_S = 20.0
+
+
+class Stream:
+    """The events of one open stream."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer
+        self._buffer = b""
+        self.seq = 0
+
+    async def next(self) -> tuple[str, Any]:
+        """The next event; None for the data at the stream's end."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                block, end, rest = self._buffer.partition(b"\n\n")
+                if not end:
+                    chunk = await self._answer.content.readany()
+                    if not chunk:
+                        return "", None
+                    self._buffer += chunk
+                    continue
+                self._buffer = rest
+                lines = dict(line.split(b": ", 1) for line in block.splitlines())
+                if b"data" in lines:
+                    data = json.loads(lines[b"data"])
+                    assert data["seq"] == self.seq + 1
+                    self.seq = data["seq"]
+                    return lines[b"event"].decode(), data
+
+    async def until(self, event: str, **fields: Any) -> Any:
+        """The next event of that name whose subject has these fields."""
+        while True:
+            name, data = await self.next()
+            assert data is not None, f"the stream ended before {event} {fields}"
+            subject = data.get(event) or {}
+            if name == event and all(subject.get(key) == value for key, value in fields.items()):
+                return data
+
+
+@asynccontextmanager
+async def live(web: Web, headers: dict[str, str] | None = None) -> AsyncIterator[Stream]:
+    async with web.client.get("/api/v1/live", headers=web.admin if headers is None else headers) as answer:
+        assert answer.status == 200
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        yield Stream(answer)
+
+
+async def test_the_whole_picture_comes_first_then_what_changes(web: Web) -> None:
+    await web.register()
+    job = (await web.submit())["id"]
+    peer = await web.hub.enroll("node-a")
+    async with live(web) as stream:
+        name, first = await stream.next()
+        assert name == "snapshot"
+        assert [one["name"] for one in first["nodes"]] == ["node-a"]
+        assert [(one["id"], one["state"]) for one in first["jobs"]] == [(job, "queued")]
+        assert first["hub"]["lost_after_s"] == 45.0
+        async with peer.connect(name="node-a") as connection:
+            await stream.until("node", state="online")
+            assigned = (await connection.until(JobAssigned)).frame
+            await stream.until("job", id=job, state="leased", node_name="node-a")
+            progress = JobProgress(job=job, attempt=assigned.attempt, phase="msm_a", done=3, total=8)
+            await connection.status(NodeStatus(jobs=[progress]))
+            await connection.until(Heard)
+            seen = (await stream.until("job", id=job, phase="msm_a"))["job"]
+            assert (seen["done"], seen["total"]) == (3, 8)
+        await stream.until("node", state="reconnecting")
+        await web.ask("DELETE", f"/api/v1/nodes/{peer.id}")
+        gone = await stream.until("node")
+        while gone["node"] is not None:
+            gone = await stream.until("node")
+        assert gone["id"] == peer.id
+
+
+async def test_a_beat_says_when_nodes_were_heard(web: Web) -> None:
+    peer = await web.hub.enroll("node-a")
+    async with peer.connect(), live(web) as stream:
+        assert (await stream.next())[0] == "snapshot"
+        web.app[feed.FEED].beat()
+        while True:
+            name, data = await stream.next()
+            if name == "beat":
+                break
+        assert set(data["heard"]) == {peer.id}
+
+
+async def test_a_reader_that_falls_behind_gets_the_whole_picture_again(web: Web) -> None:
+    peers = [await web.hub.enroll("n" * 128) for _ in range(400)]
+    async with live(web) as stream:
+        assert (await stream.next())[0] == "snapshot"
+        # Nothing yields to the viewer in here: all of it waits, and it is more than may wait.
+        (viewer,) = web.app[feed.FEED]._viewers
+        for peer in peers:
+            viewer.put(peer.id, ("node", b'"filler":"' + b"x" * 1000 + b'"}'))
+        assert viewer.dropped == 1
+        name, data = await stream.next()
+        assert (name, len(data["nodes"])) == ("snapshot", 400)
+
+
+async def test_a_flood_on_the_bus_is_a_new_snapshot_not_a_loss(web: Web) -> None:
+    peer = await web.hub.enroll("node-a")
+    node = web.app[ports.REGISTRY].node(peer.id)
+    assert node is not None
+    async with live(web) as stream:
+        assert (await stream.next())[0] == "snapshot"
+        for _ in range(5000):
+            web.app[ports.BUS].publish(NodeChanged(node))
+        while (await stream.next())[0] != "snapshot":
+            pass
+
+
+async def test_the_stream_ends_when_the_hub_stops(web: Web) -> None:
+    async with live(web) as stream:
+        assert (await stream.next())[0] == "snapshot"
+        web.app[feed.FEED].close()
+        assert await stream.next() == ("", None)
+
+
+async def test_a_browser_that_goes_leaves_its_place(web: Web) -> None:
+    async with live(web) as stream:
+        assert (await stream.next())[0] == "snapshot"
+        assert web.app[feed.FEED].viewers == 1
+    async with asyncio.timeout(WAIT_S):
+        while web.app[feed.FEED].viewers:
+            web.app[feed.FEED].beat()  # writing is how the hub finds out
+            await web.ask("GET", "/healthz")
