@@ -67,15 +67,23 @@ class Fleet:
         return self
 
     def __exit__(self, *_exc: object) -> None:
+        import subprocess  # noqa: PLC0415
+
         import psutil  # noqa: PLC0415 - only needed to stop
 
-        # Workers outlive their agents on purpose; here nobody would come back for them.
-        ours = [p for p in psutil.process_iter(["cmdline"]) if str(self.folder) in " ".join(p.info["cmdline"] or [])]
-        for signal_ in (signal.SIGTERM, signal.SIGKILL):
-            for process in ours:
+        # The agents first: a living one would start another worker in the place of one that was stopped.
+        for _, child in reversed(self._children):
+            child.terminate()
+        for _, child in self._children:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(STOP_DEADLINE_S)
+        # What is left are workers: they outlive their agents on purpose, and here nobody would come back for them.
+        left = [p for p in psutil.process_iter(["cmdline"]) if str(self.folder) in " ".join(p.info["cmdline"] or [])]
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for process in left:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    process.send_signal(signal_)
-            _gone, ours = psutil.wait_procs(ours, timeout=STOP_DEADLINE_S)
+                    process.send_signal(number)
+            _gone, left = psutil.wait_procs(left, timeout=STOP_DEADLINE_S)
         for _, child in self._children:
             child.wait()
 

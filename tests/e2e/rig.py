@@ -24,6 +24,7 @@ import psutil
 ROOT = Path(__file__).parents[2]
 CIRCUITS = ROOT / "prover" / "circuits"
 DEADLINE_S = 90.0
+PROVEWIRE = ("-m", "cli.main")
 ENDED = {"done", "failed", "cancelled"}
 
 T = TypeVar("T")
@@ -67,19 +68,20 @@ class Answer:
 class Process:
     """One process of ours, started with ``provewire ...``; its output goes to a file."""
 
-    def __init__(self, name: str, argv: list[str], log: Path, env: dict[str, str]) -> None:
+    def __init__(self, rig: "Rig", name: str, argv: list[str], log: Path, env: dict[str, str]) -> None:
         self.name = name
         self.log = log
         with log.open("ab") as output:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "cli.main", *argv],
+                [sys.executable, *argv],
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                env={**os.environ, "PROVEWIRE_LOG": "json", **env},
+                env={**os.environ, "PYTHONPATH": str(ROOT), "PROVEWIRE_LOG": "json", **env},
             )
+        rig.children.append(self._child)
 
     @property
     def pid(self) -> int:
@@ -105,10 +107,11 @@ class Process:
 class Hub:
     """A hub process with its data directory; can be stopped and started again on the same port."""
 
-    def __init__(self, folder: Path, env: dict[str, str] | None = None, name: str = "hub") -> None:
-        self.folder = folder / name
-        self._env = env or {}
-        self._log = folder / f"{name}.log"
+    def __init__(self, rig: "Rig", env: dict[str, str], name: str) -> None:
+        self._rig = rig
+        self.folder = rig.folder / name
+        self._env = env
+        self._log = rig.folder / f"{name}.log"
         self.port = 0
         self.process: Process | None = None
 
@@ -119,8 +122,8 @@ class Hub:
     def start(self) -> Self:
         (self.folder / "hub.json").unlink(missing_ok=True)
         listen = f"127.0.0.1:{self.port}"
-        argv = ["hub", "--listen", listen, "--data-dir", str(self.folder)]
-        self.process = process = Process("hub", argv, self._log, self._env)
+        argv = [*PROVEWIRE, "hub", "--listen", listen, "--data-dir", str(self.folder)]
+        self.process = process = Process(self._rig, "hub", argv, self._log, self._env)
 
         def listening() -> bool:
             process.check()
@@ -217,10 +220,6 @@ class Hub:
         assert ended["state"] in wanted | ENDED, ended
         return ended
 
-    def wait_attempt_ended(self, job: str) -> None:
-        """Until the hub has judged at least one attempt of the job."""
-        until(lambda: any(one["outcome"] for one in self.job(job)["attempts"]), "an attempt to end")
-
     def watch_to_end(self, job: str) -> Iterator[dict[str, Any]]:
         """Every state of one job up to its end."""
         for seen in self.watch(job):
@@ -256,17 +255,18 @@ class Hub:
 class Agent:
     """An agent process with its data directory."""
 
-    def __init__(self, folder: Path, name: str, env: dict[str, str] | None = None) -> None:
+    def __init__(self, rig: "Rig", env: dict[str, str], name: str) -> None:
+        self._rig = rig
         self.name = name
-        self.folder = folder / name
-        self._env = env or {}
-        self._log = folder / f"{name}.log"
+        self.folder = rig.folder / name
+        self._env = env
+        self._log = rig.folder / f"{name}.log"
         self.process: Process | None = None
 
     def start(self, hub: Hub, *more: str) -> Self:
-        argv = ["agent", "--hub", hub.url, "--data-dir", str(self.folder), "--name", self.name]
+        argv = [*PROVEWIRE, "agent", "--hub", hub.url, "--data-dir", str(self.folder), "--name", self.name]
         argv += ["--device", "host", "--local", "off", *more]
-        self.process = Process(self.name, argv, self._log, self._env)
+        self.process = Process(self._rig, self.name, argv, self._log, self._env)
         return self
 
     def join(self, hub: Hub) -> Self:
@@ -314,14 +314,17 @@ class Rig:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.children: list[subprocess.Popen[bytes]] = []
 
-    def hub(self, name: str = "hub", **env: str) -> Hub:
+    def hub(self, name: str = "hub", *, port: int = 0, **env: str) -> Hub:
         """A started hub."""
-        return Hub(self.folder, env, name).start()
+        hub = Hub(self, env, name)
+        hub.port = port
+        return hub.start()
 
     def agent(self, name: str = "node-a", **env: str) -> Agent:
         """An agent, not yet started."""
-        return Agent(self.folder, name, env)
+        return Agent(self, env, name)
 
     def stop(self) -> None:
         # Killed in both halves: a stopped (SIGSTOP) process takes nothing but SIGKILL.
@@ -330,6 +333,8 @@ class Rig:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         psutil.wait_procs(ours, timeout=30)
+        for child in self.children:
+            child.wait(timeout=30)
 
 
 def catch_in_mid_proof(hub: Hub, agent: Agent, submit: Callable[[], str] | None = None) -> tuple[str, int]:
