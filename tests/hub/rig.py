@@ -1,12 +1,15 @@
 """A whole hub in this process on a loopback port, and agents that speak to it over real sockets."""
 
 import asyncio
+import functools
 import hashlib
 import os
 import secrets
+import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,10 +27,21 @@ from hub.config import Config
 from hub.ids import uuid7
 from hub.keys import verify_signature
 from hub.store.base import Store
-from hub.store.records import Agent, Artifact, Circuit, EnrollToken, Job
+from hub.store.records import Agent, Artifact, Circuit, EnrollToken, Job, JobPicture
+from kernels.reference.groth16 import prove
+from prover.formats.plain import plain_key
+from prover.formats.snarkjson import (
+    Proof,
+    proof_to_json,
+    public_to_json,
+    vkey_from_zkey,
+    vkey_to_json,
+)
+from prover.formats.zkey import ZKey
+from tests.prover.toy import MIXED, mixed_witness, setup, wtns
 from wire.frames import Capability, Event, EventBody, HeldRange, Hello, JobHeld, Stream
 from wire.inputs import Acknowledged, AgentInput, Ended, Opened
-from wire.jobs import Input
+from wire.jobs import Input, JobState
 from wire.limits import MINOR_VERSION, PROTOCOL
 from wire.session import AgentSession
 from wire.status import NodeStatus
@@ -84,21 +98,24 @@ class RunningHub:
         return Peer(self, made, key)
 
     async def submit(self, priority: int = 0) -> str:
-        """A job of a made-up circuit, as the web side would hand it in."""
-        store = self.store
-        for digest in ("a" * 64, "b" * 64):
-            await store.add_artifact(Artifact(sha256=digest, bytes_=3, created_at_ms=1))
-        circuit, _ = await store.add_circuit(
+        """A job of a small real circuit, as the web side would hand it in."""
+        toy = toy_files()
+        artifacts = self.app[ports.ARTIFACTS]
+        digests = []
+        for content in (toy.zkey, toy.wtns):
+            digests.append((await artifacts.put_bytes(content)).sha256)
+            await self.store.add_artifact(Artifact(sha256=digests[-1], bytes_=len(content), created_at_ms=1))
+        circuit, _ = await self.store.add_circuit(
             Circuit(
                 id=uuid7(),
-                name="made-up",
-                zkey_sha256="a" * 64,
-                zkey_bytes=3,
+                name="toy",
+                zkey_sha256=digests[0],
+                zkey_bytes=len(toy.zkey),
                 curve="bn128",
-                n_public=1,
-                n_vars=3,
-                domain_size=4,
-                verification_key=b"{}",
+                n_public=2,
+                n_vars=7,
+                domain_size=8,
+                verification_key=toy.verification_key,
                 created_at_ms=1,
             )
         )
@@ -107,12 +124,54 @@ class RunningHub:
             circuit_id=circuit.id,
             engine="groth16",
             curve="bn128",
-            inputs=(Input("zkey", "a" * 64, 3), Input("wtns", "b" * 64, 3)),
+            inputs=(Input("zkey", digests[0], len(toy.zkey)), Input("wtns", digests[1], len(toy.wtns))),
             created_at_ms=self.app[ports.CLOCK].time_ms(),
             priority=priority,
         )
         stored, _ = await self.app[ports.JOBS].submit(job)
         return stored.id
+
+    async def job_in(self, job: str, *states: JobState) -> JobPicture:
+        """The job, once it is in one of these states: the bus says when to look."""
+        with self.app[ports.BUS].subscribe() as changes:
+            while True:
+                picture = await self.store.job(job)
+                assert picture is not None
+                if picture.job.state in states:
+                    return picture
+                async with asyncio.timeout(WAIT_S):
+                    await anext(changes)
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A small circuit with everything that belongs to it."""
+
+    zkey: bytes
+    wtns: bytes
+    verification_key: bytes
+    proof: bytes
+    public: bytes
+    proof_of_other_inputs: bytes
+
+
+@functools.cache
+def toy_files() -> Toy:
+    """Made once: key, witness, and true proofs by the reference prover."""
+    zkey, witness, other = setup(MIXED).file(), mixed_witness(), mixed_witness(z=10)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "toy.zkey"
+        path.write_bytes(zkey)
+        with ZKey.open(path) as key:
+            plain, vkey = plain_key(key), vkey_from_zkey(key)
+            return Toy(
+                zkey=zkey,
+                wtns=wtns(witness).file(),
+                verification_key=vkey_to_json(vkey).encode(),
+                proof=proof_to_json(Proof(*prove(plain, witness, 5, 7))).encode(),
+                public=public_to_json(witness[1:3]).encode(),
+                proof_of_other_inputs=proof_to_json(Proof(*prove(plain, other, 5, 7))).encode(),
+            )
 
 
 @asynccontextmanager
