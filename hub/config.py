@@ -19,6 +19,8 @@ from wire import limits
 
 ENVIRONMENT_PREFIX: Final = "PROVEWIRE_"
 EXIT_USAGE: Final = 64
+HEARTBEAT_MIN_S: Final = 0.01
+"""The wire's own limit for what a welcome may ask."""
 
 
 class ConfigError(Exception):
@@ -240,6 +242,8 @@ def _check(config: Config) -> None:
             f"listen: {config.listen_host} can be reached from other machines; "
             "give --tls-cert and --tls-key, or --insecure to send tokens and witnesses in the clear"
         )
+    if config.heartbeat_s < HEARTBEAT_MIN_S:
+        raise ConfigError(f"heartbeat_s must be at least {HEARTBEAT_MIN_S:g}, not {config.heartbeat_s:g}")
     if not config.heartbeat_s < config.stale_after_s < config.lost_after_s:
         raise ConfigError(
             f"heartbeat_s < stale_after_s < lost_after_s must hold, not {config.heartbeat_s:g}, "

@@ -1,0 +1,77 @@
+from pathlib import Path
+
+import pytest
+
+from hub.config import ENVIRONMENT_PREFIX, SETTINGS, Config, ConfigError, is_loopback
+
+
+def test_the_command_line_goes_before_the_environment_and_that_before_the_defaults() -> None:
+    environ = {"PROVEWIRE_LISTEN": "127.0.0.1:1", "PROVEWIRE_LEASE_S": "7.5", "PROVEWIRE_ATTEMPTS_MAX": "2"}
+    config = Config.load({"listen": "[::1]:0", "data_dir": None}, environ)
+    assert (config.listen_host, config.listen_port) == ("::1", 0)
+    assert (config.lease_s, config.attempts_max, config.heartbeat_s) == (7.5, 2, 10.0)
+
+
+def test_the_data_folder_follows_xdg_unless_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert Config.load({}, {}).data_dir == tmp_path / "provewire" / "hub"
+    assert Config.load({"data_dir": Path("~/x")}, {}).data_dir == Path("~/x").expanduser()
+
+
+def test_every_field_is_a_documented_setting_and_the_other_way_round() -> None:
+    fields = set(Config.__struct_fields__) - {"listen_host", "listen_port"} | {"listen"}
+    assert {setting.name for setting in SETTINGS} == fields
+    assert all(setting.help for setting in SETTINGS)
+    assert ENVIRONMENT_PREFIX == "PROVEWIRE_"
+
+
+@pytest.mark.parametrize(
+    ("environ", "sentence"),
+    [
+        ({"PROVEWIRE_LEASE_S": "soon"}, "PROVEWIRE_LEASE_S: 'soon' is not a number"),
+        ({"PROVEWIRE_LEASE_S": "nan"}, "PROVEWIRE_LEASE_S: nan is out of range"),
+        ({"PROVEWIRE_LEASE_S": "-1"}, "PROVEWIRE_LEASE_S: -1 is out of range"),
+        ({"PROVEWIRE_LEASE_S": "0"}, "lease_s must be greater than 0"),
+        ({"PROVEWIRE_ATTEMPTS_MAX": "1.5"}, "PROVEWIRE_ATTEMPTS_MAX: '1.5' is not a whole number"),
+        ({"PROVEWIRE_INSECURE": "maybe"}, "PROVEWIRE_INSECURE: 'maybe' is neither 1 nor 0"),
+        ({"PROVEWIRE_LISTEN": "8470"}, "PROVEWIRE_LISTEN: '8470' is not host:port"),
+        ({"PROVEWIRE_LISTEN": "127.0.0.1:65536"}, "is not host:port"),
+        ({"PROVEWIRE_LISTEN": "0.0.0.0:1"}, "give --tls-cert and --tls-key, or --insecure"),
+        ({"PROVEWIRE_TLS_CERT": "/nowhere/c.pem"}, "tls_key is missing"),
+        (
+            {"PROVEWIRE_TLS_CERT": "/nowhere/c.pem", "PROVEWIRE_TLS_KEY": "/nowhere/k.pem"},
+            "tls_cert: there is no file /nowhere/c.pem",
+        ),
+        ({"PROVEWIRE_STALE_AFTER_S": "60"}, "heartbeat_s < stale_after_s < lost_after_s must hold"),
+        ({"PROVEWIRE_HEARTBEAT_S": "0.001"}, "heartbeat_s must be at least"),
+        ({"PROVEWIRE_PUBLIC_URL": "hub.example.org"}, "public_url: 'hub.example.org' must begin with"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_what_to_do(environ: dict[str, str], sentence: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Config.load({}, environ)
+    assert sentence in str(refused.value)
+    assert refused.value.exit_code == 64
+
+
+def test_off_loopback_needs_tls_or_the_word_insecure(tmp_path: Path) -> None:
+    for name in ("c.pem", "k.pem"):
+        (tmp_path / name).write_text("pem")
+    options = {"listen": "0.0.0.0:1", "tls_cert": tmp_path / "c.pem", "tls_key": tmp_path / "k.pem"}
+    assert Config.load(options, {}).tls
+    assert Config.load({"listen": "192.0.2.1:1", "insecure": True}, {}).insecure
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("localhost", True),
+        ("127.1.2.3", True),
+        ("::1", True),
+        ("192.0.2.1", False),
+        ("::", False),
+        ("example.org", False),
+    ],
+)
+def test_loopback_is_what_only_this_machine_reaches(host: str, *, loopback: bool) -> None:
+    assert is_loopback(host) is loopback
