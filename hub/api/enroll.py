@@ -30,7 +30,7 @@ REFUSALS = {
     EnrollRefusal.EXPIRED: "the enrolment token's time is over: it has expired; make a new one at the hub",
     EnrollRefusal.USED_UP: "the enrolment token is used up; make a new one at the hub",
     EnrollRefusal.REVOKED: "the enrolment token was revoked at the hub",
-    EnrollRefusal.KEY_IN_USE: "the key or enrolment id is of another or a revoked node; let this one make a new identity",
+    EnrollRefusal.KEY_IN_USE: "the key or enrolment id is another's or a revoked node's; let it make a new identity",
 }
 
 
