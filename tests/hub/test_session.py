@@ -1,0 +1,323 @@
+"""One life over a channel in memory: deadlines, slowness, a store that fails. Sockets are in `test_sessions`."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from hub.channels.base import ChannelClosed
+from hub.config import Config
+from hub.ids import uuid7
+from hub.keys import verify_signature
+from hub.session import WORK_ITEMS_MAX, Life
+from hub.store.base import StoreUnavailable
+from tests.hub.rig import FakeClock, numbered
+from wire.codec import UnknownFrame, decode_hub
+from wire.frames import (
+    AssignJob,
+    Bye,
+    CancelJob,
+    Hello,
+    JobHeld,
+    JobReply,
+    NodeEvent,
+    Stream,
+    StreamHave,
+    Welcome,
+)
+from wire.inputs import EventsReceived, StatusReceived
+from wire.jobs import Groth16Spec
+from wire.reasons import Reason
+from wire.session import AgentSession, fingerprint
+
+AGENT = "01900000-0000-7000-8000-000000000001"
+EPOCH = "01900000-0000-7000-8000-000000000002"
+JOB = "01900000-0000-7000-8000-000000000003"
+HUB_KEY = Ed25519PrivateKey.from_private_bytes(b"h" * 32)
+AGENT_KEY = Ed25519PrivateKey.from_private_bytes(b"a" * 32)
+NEWS = NodeEvent("some.thing", "happened")
+WAIT_S = 10.0
+
+
+class MemoryChannel:
+    """Two queues; the far end is the test's. ``block`` makes sends hang, as for a peer that takes nothing."""
+
+    remote = "memory"
+
+    def __init__(self) -> None:
+        self.to_hub: asyncio.Queue[bytes | Exception] = asyncio.Queue()
+        self.to_agent: asyncio.Queue[bytes] = asyncio.Queue()
+        self.closed: tuple[int, str] | None = None
+        self.blocked = False
+
+    async def receive(self) -> bytes:
+        item = await self.to_hub.get()
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    async def send(self, frame: bytes) -> None:
+        if self.blocked:
+            await asyncio.Event().wait()
+        self.to_agent.put_nowait(frame)
+
+    async def close(self, code: int, detail: str) -> None:
+        self.closed = (code, detail)
+
+
+class Home:
+    """A hub that lets everyone in, stores in memory, and fails or waits when it is told to."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.stored: list[int] = []
+        self.said: list[object] = []
+        self.failing = False
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.ended: Life | None = None
+
+    async def open(self, life: Life, hello: Hello) -> None:
+        assert life.authenticate(AGENT, AGENT_KEY.public_key().public_bytes_raw())
+        life.welcome(
+            Welcome(
+                session=uuid7(),
+                hub_id=uuid7(),
+                generation=1,
+                minor=0,
+                heartbeat_s=self.config.heartbeat_s,
+                stale_after_s=self.config.stale_after_s,
+                lost_after_s=self.config.lost_after_s,
+                reconnect_spread_s=1.0,
+                frame_bytes_max=256 * 1024,
+                time_ms=1,
+                have=[StreamHave(hello.epoch, stream, 0) for stream in Stream],
+            )
+        )
+
+    async def events(self, _life: Life, received: EventsReceived) -> int:
+        await self.gate.wait()
+        if self.failing:
+            raise StoreUnavailable("the disk is full")
+        self.stored += [event.seq for event in received.events]
+        return self.stored[-1]
+
+    def status(self, _life: Life, received: StatusReceived) -> None:
+        self.said.append(received.status)
+
+    def heard(self, _life: Life) -> None:
+        pass
+
+    def renewed(self, _life: Life, jobs: Sequence[JobHeld]) -> list[JobHeld]:
+        return list(jobs)
+
+    async def late(self, _life: Life, held: JobHeld) -> None:
+        self.said.append(held)
+
+    async def replied(self, _life: Life, reply: JobReply) -> None:
+        self.said.append(reply)
+
+    async def closed(self, life: Life) -> None:
+        self.ended = life
+
+
+class Meeting:
+    """A life, its channel, and an agent's session at the far end."""
+
+    def __init__(self, clock: FakeClock, config: Config) -> None:
+        self.clock = clock
+        self.channel = MemoryChannel()
+        self.home = Home(config)
+        hub_key = HUB_KEY.public_key().public_bytes_raw()
+        self.life = Life(
+            channel=self.channel,
+            home=self.home,
+            config=config,
+            clock=clock,
+            hub_key=hub_key,
+            sign=HUB_KEY.sign,
+            verify=verify_signature,
+        )
+        hello = Hello(
+            agent_id=AGENT, epoch=EPOCH, boot_id="b", nonce=b"n" * 32, version="1", minor=0, time_ms=1, name="n"
+        )
+        self.agent = AgentSession(
+            agent_id=AGENT,
+            agent_key=AGENT_KEY.public_key().public_bytes_raw(),
+            hub_fingerprint=fingerprint(hub_key),
+            sign=AGENT_KEY.sign,
+            verify=verify_signature,
+            hello=hello,
+            generation_seen=0,
+            now=clock.monotonic(),
+        )
+        self.frames: list[msgspec.Struct | UnknownFrame] = []
+
+    def flush(self) -> None:
+        for frame in self.agent.frames_to_send():
+            self.channel.to_hub.put_nowait(frame)
+
+    async def hear(self) -> msgspec.Struct | UnknownFrame:
+        """One frame of the hub's, also shown to the agent's session."""
+        data = await asyncio.wait_for(self.channel.to_agent.get(), WAIT_S)
+        self.agent.receive(data, self.clock.monotonic())
+        self.flush()
+        return decode_hub(data)
+
+    async def events(self, first: int, count: int = 1) -> None:
+        self.agent.send_events(EPOCH, Stream.EVENTS, numbered([NEWS] * count, first))
+        self.flush()
+
+    async def over(self) -> int:
+        await asyncio.wait_for(self.life.finished.wait(), WAIT_S)
+        assert self.channel.closed is not None
+        return self.channel.closed[0]
+
+
+@asynccontextmanager
+async def meeting(**settings: float) -> AsyncIterator[Meeting]:
+    met = Meeting(FakeClock(), msgspec.structs.replace(Config(data_dir=Path("unused")), **settings))
+    task = asyncio.create_task(met.life.run())
+    try:
+        await met.hear()
+        await met.hear()
+        assert met.agent.is_open
+        yield met
+    finally:
+        met.life.end(Reason.GOODBYE, "the test is over")
+        met.channel.blocked = False
+        met.home.gate.set()
+        await asyncio.wait_for(task, WAIT_S)
+
+
+async def turns(count: int = 50) -> None:
+    """Let everything that is ready run."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def an_assignment() -> AssignJob:
+    return AssignJob(
+        job=JOB,
+        attempt=1,
+        lease_s=60.0,
+        engine="groth16",
+        spec=Groth16Spec("a" * 64, "bn128"),
+        inputs=[],
+        outputs=[],
+        fetch_token="pwj",  # noqa: S106 - no token, only its place
+    )
+
+
+async def test_events_are_acknowledged_only_after_they_are_stored() -> None:
+    async with meeting() as met:
+        met.home.gate.clear()
+        await met.events(1, 3)
+        await met.events(4)
+        await turns()
+        assert met.channel.to_agent.empty()
+        met.home.gate.set()
+        while met.agent.wants_events()[1].after_seq != 4 or met.home.stored != [1, 2, 3, 4]:
+            await met.hear()
+
+
+async def test_commands_go_out_while_the_store_stands_still() -> None:
+    """A frozen disk delays acknowledgements, and nothing else."""
+    async with meeting() as met:
+        met.home.gate.clear()
+        await met.events(1)
+        assert met.life.assign(an_assignment())
+        assert isinstance(await met.hear(), AssignJob)
+
+
+async def test_a_store_that_fails_ends_the_session_unacknowledged_with_a_wait_and_leaves_no_hole() -> None:
+    async with meeting() as met:
+        met.home.gate.clear()
+        met.home.failing = True
+        for seq in (1, 2, 3):
+            await met.events(seq)
+        await turns()
+        met.home.gate.set()
+        farewell = await met.hear()
+        assert isinstance(farewell, Bye)
+        assert (farewell.code, farewell.wait_s) == (Reason.OVERLOADED, 5.0)
+        assert "the disk is full" in farewell.detail
+        met.home.failing = False
+        assert await met.over() == Reason.OVERLOADED.close_code
+        assert met.home.stored == []
+
+
+async def test_a_peer_that_takes_nothing_is_closed_after_the_deadline() -> None:
+    async with meeting(send_deadline_s=0.01) as met:
+        met.channel.blocked = True
+        assert met.life.assign(an_assignment())
+        assert await met.over() == Reason.SLOW_PEER.close_code
+        assert "0.01 s" in met.life.detail
+        assert not met.life.assign(an_assignment())
+
+
+async def test_commands_to_a_peer_that_takes_nothing_are_bounded() -> None:
+    async with meeting() as met:
+        met.channel.blocked = True
+        accepted = 0
+        while met.life.cancel(CancelJob(JOB, 1)):
+            accepted += 1
+            assert accepted < 10_000
+        assert met.life.reason == Reason.SLOW_PEER
+
+
+async def test_what_waits_for_the_store_is_bounded_and_the_socket_is_read_no_further() -> None:
+    async with meeting() as met:
+        met.home.gate.clear()
+        await met.events(1)
+        for _ in range(3 * WORK_ITEMS_MAX):
+            met.agent.send_reply(JobReply(JOB, 1, accepted=True))
+            met.flush()
+        await turns(10 * WORK_ITEMS_MAX)
+        assert met.channel.to_hub.qsize() > WORK_ITEMS_MAX
+        met.home.gate.set()
+        await turns(10 * WORK_ITEMS_MAX)
+        assert len(met.home.said) == 3 * WORK_ITEMS_MAX
+
+
+async def test_a_silent_peer_is_given_up() -> None:
+    async with meeting(heartbeat_s=0.01, stale_after_s=0.02, lost_after_s=0.03) as met:
+        # The next deadline is asked for in the fake clock's time, and waited for in true time: 30 ms.
+        met.agent.send_reply(JobReply(JOB, 1, accepted=True))
+        met.flush()
+        await turns()
+        assert met.home.said
+        met.clock.move(0.04)
+        assert await met.over() == Reason.SILENT_PEER.close_code
+
+
+async def test_a_cut_channel_is_told_from_a_numbered_close() -> None:
+    async with meeting() as met:
+        met.channel.to_hub.put_nowait(ChannelClosed(1006, "reset by peer"))
+        await met.over()
+        assert (met.life.reason, "code 1006): reset by peer" in met.life.detail) == (Reason.CONNECTION_LOST, True)
+    async with meeting() as met:
+        met.channel.to_hub.put_nowait(ChannelClosed(4016, ""))
+        await met.over()
+        assert (met.life.reason, met.life.detail) == (Reason.SILENT_PEER, Reason.SILENT_PEER.sentence)
+
+
+async def test_a_bug_in_one_session_is_logged_and_closes_it_alone() -> None:
+    async with meeting() as met:
+        met.channel.to_hub.put_nowait(ZeroDivisionError("a bug"))
+        assert await met.over() == Reason.INTERNAL.close_code
+        assert met.home.ended is met.life
+
+
+async def test_what_came_before_the_end_is_still_stored() -> None:
+    async with meeting() as met:
+        met.home.gate.clear()
+        await met.events(1, 2)
+        await turns()
+        met.life.end(Reason.REPLACED, "a newer session took over")
+        met.home.gate.set()
+        assert await met.over() == Reason.REPLACED.close_code
+        assert met.home.stored == [1, 2]
