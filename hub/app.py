@@ -25,7 +25,7 @@ from aiohttp import web
 from hub import api, ports
 from hub.bus import Bus
 from hub.clock import Clock, SystemClock
-from hub.config import Config, ConfigError, is_loopback
+from hub.config import Config, ConfigError, is_loopback, under_systemd
 from hub.desk import Desk
 from hub.gate import PATH, Gate
 from hub.ingest import Ingest, read_status
@@ -289,6 +289,8 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 
 def _notifier() -> Tell:
     """Tells systemd, where there is one."""
+    if not under_systemd():
+        return lambda _text: None
     notifier = sdnotify.SystemdNotifier()
 
     def tell(text: str) -> None:

@@ -154,6 +154,12 @@ SETTINGS: tuple[Setting, ...] = (
 )
 """Every setting, in the order of the documentation."""
 
+
+def under_systemd() -> bool:
+    """Whether systemd waits for our word (Type=notify)."""
+    return "NOTIFY_SOCKET" in os.environ
+
+
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _PORT_MAX = 65_535
