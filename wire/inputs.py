@@ -64,7 +64,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatDue:
-    """Nothing was sent for a heartbeat: call ``send_status``."""
+    """No status was sent for a heartbeat: call ``send_status``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ HANDSHAKE_S = 10.0
 """From the socket's opening to the welcome."""
 
 NESTING_MAX = 8
-"""Levels of maps and arrays in a frame; the deepest frame we send has five."""
+"""Levels of maps and arrays in a frame; the deepest frame we send, a result, has six."""
 STRING_BYTES_MAX = 64 * 1024
 """One string: a worker's whole error text fits, an attack does not."""
 BINARY_BYTES_MAX = 192 * 1024
@@ -30,6 +30,7 @@ ITEM_BYTES_TYPICAL = 64
 EVENT_BYTES_MAX = FRAME_BYTES_MAX - 1024
 """One packed event; the rest of its frame is the events frame's own head."""
 EVENTS_PER_FRAME_MAX = 512
+"""As many as an array may have."""
 EVENTS_BYTES_PER_FRAME = 192 * 1024
 """Target size of one events frame; one larger event (an inline proof) still fits FRAME_BYTES_MAX."""
 EVENTS_IN_FLIGHT_MAX = 2048
@@ -40,6 +41,7 @@ OUTPUT_INLINE_BYTES_MAX = 64 * 1024
 """An output carried in its event; a Groth16 proof has about 800."""
 
 NAME_CHARS_MAX = 128
+"""Names, identifiers, tokens: whatever a table's column or a label shows."""
 TEXT_CHARS_MAX = 8 * 1024
 """Reasons and error texts."""
 HELD_RANGES_MAX = 24
@@ -47,26 +49,36 @@ HELD_RANGES_MAX = 24
 STREAMS_ACKNOWLEDGED_MAX = HELD_RANGES_MAX + 3
 """(epoch, stream) positions in a welcome or an ack: the held ranges, and the streams of the running epoch."""
 JOBS_HELD_MAX = 16
+"""Jobs an agent is at, or whose results it holds: one a device, and room for results under way."""
 FIELDS_MAX = 64
 """Entries of an event's or log record's free fields."""
 TIMINGS_MAX = 64
 """Phases in a result's timings."""
 FLOAT_MAX = sys.float_info.max
-INTEGER_MIN, INTEGER_MAX = -(2**63), 2**63 - 1
+"""A bound that only keeps NaN and infinities out."""
+INTEGER_MIN = -(2**63)
 """Free integers fit the signed 64 bits of every store and language."""
+INTEGER_MAX = 2**63 - 1
+"""The same."""
 UNKNOWN_TAGS_MAX = 32
 """Distinct unknown frame types answered in one session; further ones are passed over in silence."""
 CONTROL_FRAMES_QUEUED_MAX = 256
 """Commands and replies a shell may queue in a session before it drains them."""
+FAREWELL_CHARS_MAX = 512
+"""The detail of a Bye or Refused: fits the smaller frames before authentication, whatever its characters."""
 GPUS_MAX = 64
+"""Cards, and workers, of one node."""
 
 HEARTBEAT_S = 10.0
+"""Between two frames of an agent that has nothing to say; the hub may set another in the welcome."""
 HEARTBEATS_UNHEARD_MAX = 3
 """Heartbeats without any acknowledgement after which the agent gives the session up."""
 TIMER_LATE_S = 2.0
 """A timer that fires later than this was held up by its own side: the peer gets one more heartbeat to be heard."""
 STALE_AFTER_S = 30.0
+"""Without a frame the node is shown as stale."""
 LOST_AFTER_S = 45.0
+"""Without a frame the session is ended and the node is lost."""
 SEND_DEADLINE_S = 10.0
 """A peer that does not take a frame within this is closed."""
 RECONNECT_CAP_S = 20.0

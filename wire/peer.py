@@ -14,7 +14,7 @@ from wire.codec import UnknownFrame, encode
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.frames import Bye, Refused, Unsupported
 from wire.inputs import Ended
-from wire.limits import CONTROL_FRAMES_QUEUED_MAX, TIMER_LATE_S, UNKNOWN_TAGS_MAX
+from wire.limits import CONTROL_FRAMES_QUEUED_MAX, FAREWELL_CHARS_MAX, TIMER_LATE_S, UNKNOWN_TAGS_MAX
 from wire.reasons import Reason
 from wire.states import AgentState, HubState, Local, Trigger, advance
 from wire.status import clipped
@@ -104,7 +104,7 @@ class Peer(Generic[State]):
     def _end(self, farewell: type[Bye | Refused], reason: int, detail: str, wait_s: float = 0.0) -> Ended:
         """End by this side: what is queued is still sent, then the farewell."""
         self._move(Local.END)
-        detail = clipped(detail)
+        detail = clipped(detail, FAREWELL_CHARS_MAX)
         self._farewell = encode(farewell(code=int(reason), detail=detail, wait_s=wait_s))
         return Ended(reason=reason, detail=detail, wait_s=wait_s, by_peer=False)
 

@@ -4,6 +4,7 @@ from enum import Enum
 from typing import Any, get_args
 
 import msgspec
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, Struct, inspect
 
@@ -20,6 +21,11 @@ _ITEMS_MAX = 4
 """Collections stay small: their limits have tests of their own."""
 _CHARS_MAX = 40
 _SEQ_MAX = 2**63 - 1
+
+
+def patiently(examples: int) -> settings:
+    """So many examples, however busy the machine is: time is not what these tests are about."""
+    return settings(max_examples=examples, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def values(declared: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: C901, PLR0911, PLR0912 - one case per kind of type

@@ -26,7 +26,13 @@ from wire.frames import (
     StreamHave,
     Unsupported,
 )
-from wire.limits import CONTROL_FRAMES_QUEUED_MAX, HEARTBEAT_S, HEARTBEATS_UNHEARD_MAX, TIMER_LATE_S
+from wire.limits import (
+    CONTROL_FRAMES_QUEUED_MAX,
+    FRAME_BYTES_UNAUTHENTICATED_MAX,
+    HEARTBEAT_S,
+    HEARTBEATS_UNHEARD_MAX,
+    TIMER_LATE_S,
+)
 from wire.reasons import Reason
 from wire.session import (
     Acknowledged,
@@ -251,7 +257,12 @@ def test_a_shell_that_never_sends_cannot_fill_the_memory() -> None:
     agent.renew([])
 
 
-def test_a_goodbye_of_any_length_is_cut_to_fit() -> None:
-    pair: SessionPair = open_pair()
-    pair.agent.say_bye(Reason.INTERNAL, "x" * 100_000 + "\udc80")
-    assert len(pair.agent.frames_to_send()[0]) < 10_000
+@pytest.mark.parametrize("text", ["x" * 100_000, "\U0001f600" * 5_000, "\udc80" * 5_000], ids=["x", "wide", "wrong"])
+def test_a_goodbye_of_any_length_is_cut_to_fit(text: str) -> None:
+    """Also before authentication, when 4 KiB are all."""
+    for pair in (open_pair(), SessionPair()):
+        pair.agent.say_bye(Reason.INTERNAL, text)
+        pair.hub.say_bye(Reason.INTERNAL, text)
+        frames = [*pair.agent.frames_to_send(), *pair.hub.frames_to_send()]
+        assert all(len(data) <= FRAME_BYTES_UNAUTHENTICATED_MAX for data in frames)
+        assert all(text[:9] in str(decode_agent(frames[0])) for _ in range(text[0] != "\udc80"))

@@ -8,12 +8,12 @@ from typing import Any, get_args
 import msgpack
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
 from tests.wire.examples import AGENT_FRAMES, BODIES, BY_DIRECTION, EPOCH, JOB
-from tests.wire.strategies import event_frames, events, members, structs
+from tests.wire.strategies import event_frames, events, members, patiently, structs
 from wire.codec import (
     StreamReader,
     UnknownFrame,
@@ -79,7 +79,7 @@ def event(body: EventBody, seq: int = 1) -> Event:
 def test_every_frame_round_trips(direction: str, kind: type[Struct]) -> None:
     decode, _ = DECODERS[direction]
 
-    @settings(max_examples=40, deadline=None)
+    @patiently(40)
     @given(structs(kind))
     def round_trips(frame: Struct) -> None:
         data = encode(frame)
@@ -91,7 +91,7 @@ def test_every_frame_round_trips(direction: str, kind: type[Struct]) -> None:
     round_trips()
 
 
-@settings(max_examples=150, deadline=None)
+@patiently(150)
 @given(events())
 def test_every_event_round_trips_as_a_row(one: Event) -> None:
     data = encode_event(one)
@@ -99,7 +99,7 @@ def test_every_event_round_trips_as_a_row(one: Event) -> None:
     assert encode_event(decode_event(data)) == data
 
 
-@settings(max_examples=60, deadline=None)
+@patiently(60)
 @given(event_frames())
 def test_an_events_frame_is_its_packed_events_behind_a_head(frame: Events) -> None:
     packed = [encode_event(one) for one in frame.events]
@@ -308,13 +308,13 @@ def refusal(decode: Decode, data: bytes) -> RemoteProtocolError | None:
     return None
 
 
-@settings(max_examples=300, deadline=None)
+@patiently(300)
 @given(st.binary(max_size=200))
 def test_garbage_never_escapes_as_anything_else(data: bytes) -> None:
     survives(data)
 
 
-@settings(max_examples=300, deadline=None)
+@patiently(300)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.binary() | st.text(),
@@ -327,7 +327,7 @@ def test_well_formed_nonsense_under_a_known_tag_never_escapes_either(value: Any,
     survives(msgpack.packb(plain))
 
 
-@settings(max_examples=200, deadline=None)
+@patiently(200)
 @given(st.sampled_from(ALL_DATA), st.randoms(use_true_random=False))
 def test_mutated_frames_never_escape_either(example: tuple[str, bytes], rng: random.Random) -> None:
     data = bytearray(example[1])
@@ -425,7 +425,7 @@ def test_the_digest_covers_fields_this_version_does_not_know() -> None:
 # --- the worker's byte stream -----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100, deadline=None)
+@patiently(100)
 @given(st.lists(st.integers(0, 2**63 - 1), max_size=12), st.data())
 def test_a_byte_stream_is_split_however_it_is_cut(numbers: list[int], data: st.DataObject) -> None:
     stream = b"".join(length_prefixed(Ping(number=number)) for number in numbers)

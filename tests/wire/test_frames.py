@@ -2,6 +2,7 @@
 
 from typing import get_args
 
+import msgspec
 import pytest
 from msgspec import Struct, inspect
 
@@ -117,9 +118,21 @@ def test_examples_round_trip_and_are_nested_within_the_limit(direction: str) -> 
         "to-worker": decode_to_worker,
         "from-worker": decode_from_worker,
     }[direction]
-    assert NESTING_MAX >= 6
     for name, frame in BY_DIRECTION[direction].items():
         assert decode(encode(frame)) == frame, name
+
+
+def test_the_deepest_frame_has_six_levels() -> None:
+    depths = [_depth(msgspec.to_builtins(frame)) for frames in BY_DIRECTION.values() for frame in frames.values()]
+    assert max(depths) == 6 < NESTING_MAX
+
+
+def _depth(value: object) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(_depth, value.values()), default=0)
+    if isinstance(value, list):
+        return 1 + max(map(_depth, value), default=0)
+    return 0
 
 
 def test_the_largest_sensible_hello_fits_before_authentication() -> None:

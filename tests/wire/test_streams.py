@@ -1,10 +1,11 @@
 """Positions and windows: contiguity, gaps, and what may be in flight."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.wire.examples import EPOCH, JOB
+from tests.wire.strategies import patiently
 from wire.codec import decode_agent, encode_event
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.frames import Event, Events, Gap, JobSucceeded, LogRecord, Stream
@@ -197,7 +198,7 @@ def test_a_frame_acknowledged_in_part_still_counts() -> None:
 # --- both -------------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=80, deadline=None)
+@patiently(80)
 @given(st.data())
 def test_an_agent_that_keeps_to_its_window_never_meets_the_hubs_limit(data: st.DataObject) -> None:
     """Whatever the sizes, and however late and coarse the acknowledgements are."""
