@@ -88,13 +88,27 @@ struct AlignedDelete {
   void operator()(u8* memory) const { ::operator delete[](memory, std::align_val_t{64}); }
 };
 
+// The i-th of `count` threads or blocks to run. Results may not depend on the order: tests define
+// PROVEWIRE_REVERSE_ORDER to see that they do not, which shows up many a missing barrier.
+inline u64 in_order(u64 i, u64 count) {
+#if defined(PROVEWIRE_REVERSE_ORDER)
+  return count - 1 - i;
+#else
+  (void)count;
+  return i;
+#endif
+}
+
 template <class Kernel>
 void run_block(const Kernel& kernel, const Shape& shape, u64 block, u8* shared, typename Kernel::Thread* threads) {
   At at{block % shape.blocks_x, block / shape.blocks_x, shape.blocks_x, 0, shape.threads};
   for (u32 t = 0; t < shape.threads; ++t) threads[t] = typename Kernel::Thread{};
   const u32 phases = kernel.phases(at);
   for (u32 k = 0; k < phases; ++k) {
-    for (at.thread = 0; at.thread < shape.threads; ++at.thread) kernel.phase(k, at, shared, threads[at.thread]);
+    for (u32 i = 0; i < shape.threads; ++i) {
+      at.thread = static_cast<u32>(in_order(i, shape.threads));
+      kernel.phase(k, at, shared, threads[at.thread]);
+    }
   }
 }
 
@@ -110,7 +124,7 @@ void run_grid(EntryCount& count, const Kernel& kernel) {
         static_cast<u8*>(::operator new[](shape.shared_bytes + 64, std::align_val_t{64})));
     std::vector<typename Kernel::Thread> threads(shape.threads);
     for (u64 block = next_block++; block < blocks; block = next_block++) {
-      run_block(kernel, shape, block, shared.get(), threads.data());
+      run_block(kernel, shape, in_order(block, blocks), shared.get(), threads.data());
     }
   };
   const u64 helpers = (shape.cpu_threads < blocks ? shape.cpu_threads : blocks) - 1;

@@ -24,7 +24,3 @@ extern "C" __global__ void bn254_g2_reduce_buckets(const G2Sum* buckets, u64 win
 extern "C" __global__ void bn254_g2_join_windows(const G2Sum* sums, u64 slices, u64 windows, u64 window_bits, G2* out) {
   RUN(JoinWindows<Fq2>{sums, slices, windows, window_bits, out});
 }
-
-extern "C" __global__ void bn254_g2_combination(const G2* points, const u64* scalars, u64 count, G2* out) {
-  RUN(Combination<Fq2, FrParams>{points, scalars, count, out});
-}

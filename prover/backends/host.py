@@ -12,10 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+import structlog
+
 from kernels.entries import ENTRY_FILES, entries
 from prover.backends.base import Buffer, Data, Launch, Traits
 from prover.backends.build import build
 from prover.errors import DeviceError
+
+log = structlog.get_logger(__name__)
 
 SHARED_BYTES_MAX: Final = 32 * 1024
 """What a block's shared memory may take: about a first-level cache."""
@@ -65,11 +69,7 @@ class HostBackend:
         self._planned_as = planned_as
         self._entries = entries(files)
         self._buffers: dict[int, HostBuffer] = {}
-        library = build(files, flags)
-        try:
-            self._library = ctypes.CDLL(str(library))
-        except OSError as error:
-            raise DeviceError(f"{library}: the built kernels cannot be loaded: {error}; delete the file") from error
+        self._library = _load(files, flags)
         self._allocate = self._function("provewire_allocate", ctypes.c_void_p, ctypes.c_uint64)
         self._release = self._function("provewire_release", None, ctypes.c_void_p)
         self._zero = self._function("provewire_zero", None, ctypes.c_void_p, ctypes.c_uint64)
@@ -195,6 +195,24 @@ class HostBackend:
             raise ValueError("the buffer has been released, or is another device's")
         if offset < 0 or nbytes < 0 or offset + nbytes > buffer.nbytes:
             raise ValueError(f"bytes {offset} to {offset + nbytes} do not lie in a buffer of {buffer.nbytes}")
+
+
+def _load(files: tuple[str, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
+    """Load the built kernels; what the cache holds is built anew where it cannot be loaded.
+
+    Raises:
+        DeviceError: the kernels cannot be built or loaded.
+    """
+    library = build(files, flags)
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError as error:
+        log.warning("the built kernels cannot be loaded and are built anew", library=str(library), error=str(error))
+    try:
+        library.unlink(missing_ok=True)
+        return ctypes.CDLL(str(build(files, flags)))
+    except OSError as error:
+        raise DeviceError(f"{library}: the built kernels cannot be loaded: {error}; delete the file") from error
 
 
 def _available_bytes() -> int:
