@@ -18,10 +18,10 @@ import uvloop
 
 from agent import identity
 from agent.artifacts import Artifacts
-from agent.backoff import Backoff
+from agent.backoff import Backoff, Fault, Kind
 from agent.board import Board, read_gpus, read_host
 from agent.clock import Clock, SystemClock, wait_event
-from agent.config import Config, devices, parse_hub
+from agent.config import Config, HubUrl, devices, parse_hub
 from agent.enroll import EnrolRefused, Token, enrol, enrollment_id_for, hub_of, read_token
 from agent.errors import ConfigFault
 from agent.hub_http import HttpClient
@@ -42,7 +42,7 @@ log = structlog.get_logger(__name__)
 
 EXIT_OK = 0
 STOP_S = 8.0
-"""From the first signal to the end; a second signal does not wait."""
+"""For the goodbye to the hub; a hub that does not take it holds nobody up."""
 
 
 def run(config: Config) -> int:
@@ -72,7 +72,8 @@ class Agent:
         self._rng = rng
         self._started_s = clock.monotonic()
         self._epoch = uuid7(clock.unix_ms(), rng)
-        self._view = UplinkView(url=config.hub.base if config.hub is not None else "")
+        self._hub = config.hub
+        self._view = UplinkView()
         self._board = Board()
         self._enrolled: Enrolled | None = None
         self._version = version("provewire")
@@ -89,8 +90,9 @@ class Agent:
             key = identity.load_key(config.data_dir)
             self._enrolled = identity.load_enrolled(config.data_dir)
             token = self._token()
-            if config.hub is None and self._enrolled is not None:
-                self._view.url = self._enrolled.hub_url
+            self._hub = self._hub or self._saved_hub()
+            if self._hub is not None:
+                self._view.url = self._hub.base
             async with AsyncExitStack() as stack:
                 outbox = await open_outbox(
                     config.data_dir / "outbox.sqlite", self._epoch, self._clock, config.outbox_bytes_max
@@ -98,6 +100,12 @@ class Agent:
                 stack.push_async_callback(outbox.close)
                 await self._serve(stop, stack=stack, key=key, token=token, outbox=outbox)
         log.info("agent.stopped", epoch=self._epoch)
+
+    def _saved_hub(self) -> HubUrl | None:
+        if self._enrolled is None:
+            return None
+        source = f"the hub's address in {self._config.data_dir / 'agent.json'}"
+        return parse_hub(self._enrolled.hub_url, insecure=self._config.insecure, source=source)
 
     def _token(self) -> Token | None:
         """The enrolment token, if one is needed.
@@ -116,7 +124,7 @@ class Agent:
                 "make one with `provewire enroll` at the hub and pass it with --token-file"
             )
         token = read_token(path)
-        hub_of(token, self._config.hub, insecure=self._config.insecure)
+        self._hub = hub_of(token, self._config.hub, insecure=self._config.insecure)
         return token
 
     # --- the parts ------------------------------------------------------------------------------------------------
@@ -135,7 +143,7 @@ class Agent:
         stack.push_async_callback(view.close)
         gpu_sensor = GpuSensor()
         stack.push_async_callback(gpu_sensor.close)
-        proxies = config.hub is None or not config.hub.loopback
+        proxies = self._hub is not None and not self._hub.loopback
         client = await stack.enter_async_context(HttpClient(ca=config.ca, proxies=proxies))
         notifier = Notifier()
         notifier.ready()
@@ -216,14 +224,12 @@ class Agent:
         outbox: Outbox,
         desk: JobDesk,
     ) -> None:
-        config = self._config
         if self._enrolled is None and token is not None:
             self._enrolled = await self._enrol(stop, client=client, key=key, token=token)
-        if self._enrolled is None:
+        if self._enrolled is None or self._hub is None:
             return
-        hub = config.hub or parse_hub(self._enrolled.hub_url, insecure=config.insecure, source="the saved hub address")
         uplink = Uplink(
-            hub=hub,
+            hub=self._hub,
             tls=client.tls,
             enrolled=self._enrolled,
             key=key,
@@ -239,50 +245,56 @@ class Agent:
         desk.reply = uplink.reply
         outbox.on_append = uplink.appended
         self._board.on_change = uplink.touch
-        async with asyncio.TaskGroup() as tasks:
-            stopper = tasks.create_task(_when(stop, uplink))
+        stopper = asyncio.create_task(_when(stop, uplink))
+        try:
             await uplink.run()
+        finally:
             stopper.cancel()
+            await asyncio.gather(stopper, return_exceptions=True)
 
     async def _enrol(self, stop: asyncio.Event, *, client: HttpClient, key: Key, token: Token) -> Enrolled | None:
         """Enrol, however long it takes; None if told to stop first. The token file is read anew each time."""
-        config, view = self._config, self._view
-        backoff = Backoff(self._rng)
+        view, backoff = self._view, Backoff(self._rng)
         while not stop.is_set():
             view.state, view.attempts = State.ENROLLING, view.attempts + 1
-            hub = hub_of(token, config.hub, insecure=config.insecure)
-            view.url = hub.base
             try:
-                enrollment_id = enrollment_id_for(config.data_dir, token)
-                enrolled = await enrol(
-                    client, hub=hub, token=token, enrollment_id=enrollment_id, key=key, name=config.name
-                )
-                identity.save_enrolled(config.data_dir, enrolled)
+                return await self._enrol_once(client, key=key, token=token)
             except EnrolRefused as refused:
                 fault = refused.fault
-                view.last_reason = fault
-                view.state = State.REFUSED if fault.loud else State.WAITING
-                wait_s = backoff.after(fault, session_s=0.0)
-                say = log.error if fault.loud else log.warning
-                say("enroll.refused", reason=fault.name, detail=fault.detail, hub=hub.base, wait_s=round(wait_s, 1))
-                view.next_attempt_s = self._clock.monotonic() + wait_s
-                await wait_event(self._clock, stop, wait_s)
-                token = self._fresh_token(token)
-            else:
-                log.info("enroll.done", agent_id=enrolled.agent_id, hub_id=enrolled.hub_id, hub=hub.base)
-                view.last_reason = None
-                return enrolled
+            except OSError as error:
+                fault = Fault(Kind.UNREACHABLE, "disk", f"the new identity could not be saved: {error}")
+            wait_s = backoff.after(fault, session_s=0.0)
+            view.last_reason, view.next_attempt_s = fault, self._clock.monotonic() + wait_s
+            view.state = State.REFUSED if fault.loud else State.WAITING
+            say = log.error if fault.loud else log.warning
+            say("enroll.refused", reason=fault.name, detail=fault.detail, hub=view.url, wait_s=round(wait_s, 1))
+            await wait_event(self._clock, stop, wait_s)
+            token = self._fresh_token(token)
         return None
+
+    async def _enrol_once(self, client: HttpClient, *, key: Key, token: Token) -> Enrolled:
+        config = self._config
+        self._hub = hub = hub_of(token, config.hub, insecure=config.insecure)
+        self._view.url = hub.base
+        enrollment_id = await asyncio.to_thread(enrollment_id_for, config.data_dir, token)
+        enrolled = await enrol(client, hub=hub, token=token, enrollment_id=enrollment_id, key=key, name=config.name)
+        await asyncio.to_thread(identity.save_enrolled, config.data_dir, enrolled)
+        log.info("enroll.done", agent_id=enrolled.agent_id, hub_id=enrolled.hub_id, hub=hub.base)
+        self._view.last_reason = None
+        return enrolled
 
     def _fresh_token(self, token: Token) -> Token:
         """The token file's present content: an operator may have put a fresh one there."""
-        if self._config.token_file is None:
+        config = self._config
+        if config.token_file is None:
             return token
         try:
-            return read_token(self._config.token_file)
+            fresh = read_token(config.token_file)
+            hub_of(fresh, config.hub, insecure=config.insecure)
         except ConfigFault as fault:
             log.warning("enroll.token_unusable", error=str(fault))
             return token
+        return fresh
 
     def _facts(self) -> NodeFacts:
         capabilities = sorted(

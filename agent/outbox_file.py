@@ -47,6 +47,11 @@ CREATE TABLE ended (
 );
 """
 
+FORGET_DELIVERED = (
+    "DELETE FROM heads WHERE epoch != ? AND epoch NOT IN (SELECT epoch FROM events)",
+    "DELETE FROM epochs WHERE epoch != ? AND epoch NOT IN (SELECT epoch FROM events)",
+)
+
 
 class OutboxRefused(AgentError):
     """The disk did not take it: full, or failing. Nothing was changed; it can be tried again."""
@@ -88,11 +93,12 @@ class OutboxFile:
                 raise ConfigFault(f"the outbox {path} cannot be opened: {error}") from None
             self.damage = self._put_aside(error)
             self._database = self._opened()
-        self._load()
         with self._transaction() as database:
+            # Epochs that ended with everything acknowledged have nothing more to say.
+            for statement in FORGET_DELIVERED:
+                database.execute(statement, (epoch,))
             database.execute("INSERT OR IGNORE INTO epochs (epoch) VALUES (?)", (epoch,))
-        if epoch not in self._epochs:
-            self._epochs.append(epoch)
+        self._load()
 
     # --- opening --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,122 @@
+from pathlib import Path
+
+import pytest
+
+from agent import config
+from agent.config import HubUrl, devices, load, parse_hub, parse_local
+from agent.errors import ConfigFault
+
+SHORT = "/tmp/pw"  # noqa: S108 - never made; only its length matters
+
+
+def test_options_win_over_the_environment_and_that_over_defaults(tmp_path: Path) -> None:
+    ca = tmp_path / "ca.pem"
+    ca.write_text("")
+    environ = {
+        "PROVEWIRE_HUB": "https://env.example.org",
+        "PROVEWIRE_DATA_DIR": SHORT,
+        "PROVEWIRE_NAME": "from-env",
+        "PROVEWIRE_TOKEN_FILE": "/etc/token",
+        "PROVEWIRE_DEVICE": "cuda:1",
+        "PROVEWIRE_LOCAL": "off",
+        "PROVEWIRE_WORKERS": "external",
+        "PROVEWIRE_CA": str(ca),
+        "PROVEWIRE_OBSERVE": "1",
+        "WATCHDOG_USEC": "60000000",
+    }
+    settings = load(environ, hub="wss://hub.example.org/prefix/", name="given")
+    assert settings.hub == HubUrl(base="https://hub.example.org/prefix")
+    assert (settings.name, settings.device, settings.data_dir) == ("given", "cuda:1", Path(SHORT))
+    assert (settings.token_file, settings.local, settings.spawn_workers) == (Path("/etc/token"), None, False)
+    assert (settings.ca, settings.observe, settings.watchdog_s) == (ca, True, 30.0)
+    assert settings.environ["PROVEWIRE_NAME"] == "from-env"
+    plain = load({"PROVEWIRE_DATA_DIR": SHORT})
+    assert (plain.hub, plain.device, plain.local, plain.spawn_workers) == (None, "auto", ("127.0.0.1", 8471), True)
+    assert plain.name
+
+
+def test_without_a_data_dir_the_xdg_folder_is_used() -> None:
+    assert config.data_dir_of(None, {}).parts[-2:] == ("provewire", "agent")
+
+
+@pytest.mark.parametrize(
+    ("text", "base", "websocket"),
+    [
+        ("https://hub.example.org", "https://hub.example.org", "wss://hub.example.org/agent"),
+        ("http://127.0.0.1:8470/", "http://127.0.0.1:8470", "ws://127.0.0.1:8470/agent"),
+        ("ws://localhost:1/a/b/", "http://localhost:1/a/b", "ws://localhost:1/a/b/agent"),
+        ("wss://[::1]:5", "https://[::1]:5", "wss://[::1]:5/agent"),
+    ],
+)
+def test_hub_addresses(text: str, base: str, websocket: str) -> None:
+    url = parse_hub(text, insecure=False)
+    assert (url.base, url.websocket) == (base, websocket)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("hub.example.org", "looks like https://"),
+        ("ftp://hub", "looks like https://"),
+        ("https://", "looks like https://"),
+        ("https://hub:99999", "is no address"),
+        ("https://hub:0", "port 0"),
+        ("https://user:secret@hub", "leave out credentials"),
+        ("https://hub?x=1", "leave out credentials"),
+        ("http://hub.example.org", "has no TLS"),
+        ("ws://10.0.0.1:8470", "--insecure"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_named(text: str, says: str) -> None:
+    with pytest.raises(ConfigFault, match=says):
+        parse_hub(text, insecure=False)
+
+
+def test_a_hub_without_tls_off_this_machine_needs_insecure() -> None:
+    assert not parse_hub("http://10.0.0.1:8470", insecure=True).secure
+
+
+@pytest.mark.parametrize("text", ["0.0.0.0:8471", "8471", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", "example.org:1"])
+def test_the_local_view_stays_on_this_machine(text: str) -> None:
+    with pytest.raises(ConfigFault, match="--local"):
+        parse_local(text)
+
+
+def test_local_addresses() -> None:
+    assert parse_local("off") is None
+    assert parse_local("localhost:0") == ("localhost", 0)
+    assert parse_local("[::1]:8471") == ("::1", 8471)
+
+
+@pytest.mark.parametrize(
+    ("environ", "options", "says"),
+    [
+        ({"PROVEWIRE_WORKERS": "maybe"}, {}, "PROVEWIRE_WORKERS"),
+        ({"PROVEWIRE_INSECURE": "perhaps"}, {}, "PROVEWIRE_INSECURE"),
+        ({}, {"device": "gpu"}, "--device"),
+        ({}, {"device": "cuda:01"}, "--device"),
+        ({}, {"name": "x" * 129}, "--name"),
+        ({}, {"name": "a\nb"}, "--name"),
+        ({}, {"ca": "/does/not/exist"}, "--ca"),
+        ({}, {"data_dir": "/" + "d" * 120}, "shorter --data-dir"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named(environ: dict[str, str], options: dict[str, str], says: str) -> None:
+    with pytest.raises(ConfigFault, match=says) as fault:
+        load({"PROVEWIRE_DATA_DIR": SHORT, **environ}, **options)  # type: ignore[arg-type]
+    assert fault.value.exit_code == 64
+
+
+def test_the_longest_worker_socket_counts_too() -> None:
+    room = config.SOCKET_PATH_BYTES_MAX - len("/agent.sock")
+    with pytest.raises(ConfigFault, match="worker.sock"):
+        load({"PROVEWIRE_DATA_DIR": "/" + "d" * (room - 1)})
+
+
+def test_devices_of_an_agent(tmp_path: Path) -> None:
+    base = {"PROVEWIRE_DATA_DIR": SHORT}
+    assert devices(load(base)) == ["host"]
+    assert devices(load(base, device="cuda:3")) == ["cuda:3"]
+    assert devices(load(base, observe=True)) == []
+    assert load(base, device="cuda:3").worker_dir("cuda:3") == Path(SHORT) / "workers" / "cuda-3"
+    del tmp_path
