@@ -9,6 +9,7 @@ hub was away is never counted; ``forgive`` does the same for a hitch of its own 
 """
 
 from collections.abc import Collection, Iterable
+from heapq import heapify, heappop
 
 from msgspec import Struct
 
@@ -70,6 +71,8 @@ class Dispatch:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._jobs: dict[str, JobPicture] = {}
+        self._queued: set[str] = set()
+        self._verifying: set[str] = set()
         self._leases: dict[tuple[str, int], float] = {}
         """(job, attempt) -> monotonic seconds when it ends, grace included."""
         self._declined: dict[tuple[str, str], _Declined] = {}
@@ -99,15 +102,14 @@ class Dispatch:
         """Results that wait for verification, oldest job first."""
         return [
             (picture, attempt)
-            for _, picture in sorted(self._jobs.items())
-            if picture.job.state is JobState.VERIFYING
+            for picture in (self._jobs[job_id] for job_id in sorted(self._verifying))
             for attempt in picture.attempts
             if attempt.state is AttemptState.RESULT
         ]
 
     def queued(self) -> int:
         """Jobs that wait for a node."""
-        return sum(picture.job.state is JobState.QUEUED for picture in self._jobs.values())
+        return len(self._queued)
 
     # --- what changes it
 
@@ -120,6 +122,7 @@ class Dispatch:
         for attempt in picture.attempts:
             if not attempt.live:
                 self._leases.pop((job.id, attempt.attempt), None)
+        self._sort_in(job.id, job.state)
         if job.state in ENDED:
             self._jobs.pop(job.id, None)
             self._ended[job.id] = None
@@ -142,9 +145,14 @@ class Dispatch:
         self._leases[job_id, number] = self._lease_end(now_s)
         return True
 
+    def _sort_in(self, job_id: str, state: JobState | None) -> None:
+        for ids, wanted in ((self._queued, JobState.QUEUED), (self._verifying, JobState.VERIFYING)):
+            (ids.add if state is wanted else ids.discard)(job_id)
+
     def forget(self, job_id: str) -> None:
         """The store does not know this job."""
         self._jobs.pop(job_id, None)
+        self._sort_in(job_id, None)
         for key in [key for key in self._leases if key[0] == job_id]:
             del self._leases[key]
 
@@ -167,12 +175,8 @@ class Dispatch:
 
     def next_deadline(self) -> float | None:
         """When ``decide`` may have news although nothing happened: a lease's end, or the end of a decline's wait."""
-        waits = [entry.until_s for (job_id, _), entry in self._declined.items() if self._is_queued(job_id)]
+        waits = [entry.until_s for (job_id, _), entry in self._declined.items() if job_id in self._queued]
         return min([*self._leases.values(), *waits], default=None)
-
-    def _is_queued(self, job_id: str) -> bool:
-        picture = self._jobs.get(job_id)
-        return picture is not None and picture.job.state is JobState.QUEUED
 
     def decide(self, fleet: Iterable[Candidate], now_s: float) -> list[Assign | Expire]:
         """Leases to take away, then jobs to hand out, most urgent first. Every job is named at most once."""
@@ -188,17 +192,19 @@ class Dispatch:
             if live is not None and live.agent_id in free:
                 free[live.agent_id] -= 1
         assigned = []
-        waiting = [
-            picture for picture in self._jobs.values() if picture.job.state is JobState.QUEUED and picture.live is None
-        ]
-        for picture in sorted(waiting, key=lambda item: (-item.job.priority, item.job.id)):
-            if not any(slots > 0 for slots in free.values()):
-                break
+        waiting = [self._urgency(job_id) for job_id in self._queued] if any(n > 0 for n in free.values()) else []
+        heapify(waiting)  # with ten thousand jobs and one free place, sorting them all would be the cost
+        while waiting and any(slots > 0 for slots in free.values()):
+            picture = self._jobs[heappop(waiting)[1]]
             chosen = self._choose(picture, candidates, free, now_s)
             if chosen is not None:
                 free[chosen] -= 1
                 assigned.append(Assign(picture.job.id, chosen))
         return [*expired, *assigned]
+
+    def _urgency(self, job_id: str) -> tuple[int, str]:
+        """Smallest first: the highest priority, then the oldest id."""
+        return (-self._jobs[job_id].job.priority, job_id)
 
     def _choose(
         self, picture: JobPicture, candidates: Collection[Candidate], free: dict[str, int], now_s: float

@@ -79,6 +79,9 @@ class Home(Protocol):
             ForeignReference: it is not the agent's.
         """
 
+    def ended(self, life: "Life") -> None:
+        """The session is over and its socket about to close; work it received may still be under way."""
+
     async def closed(self, life: "Life") -> None:
         """The session is over and its last work is done."""
 
@@ -112,6 +115,7 @@ class Life:
         self._store_failed = False
         self._work: asyncio.Queue[Work | None] = asyncio.Queue(WORK_ITEMS_MAX)
         self._outgoing = asyncio.Event()
+        self._outgoing.set()  # the challenge waits from the start
         self._reading: asyncio.Timeout | None = None
 
     @property
@@ -169,7 +173,7 @@ class Life:
     # --- the life
 
     async def run(self) -> None:
-        """From the challenge to the last acknowledged event. Returns when all is done."""
+        """From the challenge to the last stored event. Returns when all is done."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._write())
@@ -180,13 +184,14 @@ class Life:
             log.exception("a session failed", agent=self.agent_id, remote=self.channel.remote)
             self._over = True
             self.reason, self.detail = Reason.INTERNAL, "the hub failed; its log says more"
+            self._home.ended(self)
         finally:
             self._over = True
-            await self.channel.close(self._close_code, self.detail)
             try:
                 await self._home.closed(self)
             finally:
                 self.finished.set()
+                await self.channel.close(self._close_code, self.detail)
 
     @property
     def _close_code(self) -> int:
@@ -300,15 +305,18 @@ class Life:
     # --- the writer
 
     async def _write(self) -> None:
-        while True:
+        """Send whatever there is to send; close once the farewell is out, however long the worker still has to do."""
+        over = False
+        while not over:
+            await self._outgoing.wait()
+            self._outgoing.clear()
             over = self._over
             for frame in self._protocol.frames_to_send() if self._may_send else ():
                 if not await self._send(frame):
-                    return
-            if over:
-                return
-            await self._outgoing.wait()
-            self._outgoing.clear()
+                    over = True
+                    break
+        self._home.ended(self)
+        await self.channel.close(self._close_code, self.detail)
 
     async def _send(self, frame: bytes) -> bool:
         try:

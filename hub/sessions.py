@@ -208,12 +208,12 @@ class Sessions:
         silent_s = self._clock.monotonic() - old.heard_s
         if old.live and old.hello.boot_id != hello.boot_id and silent_s < self._config.stale_after_s:
             detail = f"{old.channel.remote} holds the session and was heard {silent_s:.0f} s ago"
-            life.refuse(Reason.DUPLICATE_IDENTITY, detail, self._config.stale_after_s)
             log.warning("a duplicate identity", agent=agent.id, remote=_remote(life), holder=_remote(old))
             sentence = f"{life.channel.remote} tried to use this node's identity while {detail}"
             self._ingest.changed(self._registry.refused(agent.id, Reason.DUPLICATE_IDENTITY, sentence))
             await self._desk.note(agent.id, "identity.duplicate", sentence, Level.ERROR)
             await self._store.note_reason(agent.id, self._clock.time_ms(), Reason.DUPLICATE_IDENTITY, sentence)
+            life.refuse(Reason.DUPLICATE_IDENTITY, detail, self._config.stale_after_s)
             return False
         old.end(Reason.REPLACED, f"a new session from {life.channel.remote} took over")
         try:
@@ -305,16 +305,26 @@ class Sessions:
             await self._desk.note(life.agent_id, kind, str(error))
             raise
 
+    def ended(self, life: Life) -> None:
+        """A socket is about to close: the node's picture says so first."""
+        log.info(
+            "a session ended" if life.opened else "a socket closed unopened",
+            agent=life.agent_id,
+            session=life.session_id,
+            remote=_remote(life),
+            code=life.reason,
+            detail=life.detail,
+        )
+        if life.opened:
+            self._ingest.changed(self._registry.closed(life.agent_id, life.session_id, life.reason, life.detail))
+
     async def closed(self, life: Life) -> None:
-        """A session is over."""
+        """Nothing of a session is under way any more; its identity is free for the next."""
         self._missing.pop(life, None)
-        if not life.opened:
-            log.info("a socket closed", remote=_remote(life), agent=life.agent_id, code=life.reason, detail=life.detail)
-            return
-        log.info("a session ended", agent=life.agent_id, session=life.session_id, code=life.reason, detail=life.detail)
         if self._lives.get(life.agent_id) is life:
             del self._lives[life.agent_id]
-        self._ingest.changed(self._registry.closed(life.agent_id, life.session_id, life.reason, life.detail))
+        if not life.opened:
+            return
         try:
             await self._store.close_session(life.session_id, self._clock.time_ms(), life.reason, life.detail)
         except StoreError as error:

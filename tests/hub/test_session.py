@@ -78,7 +78,7 @@ class Home:
         self.failing = False
         self.gate = asyncio.Event()
         self.gate.set()
-        self.ended: Life | None = None
+        self.last: Life | None = None
 
     async def open(self, life: Life, hello: Hello) -> None:
         assert life.authenticate(AGENT, AGENT_KEY.public_key().public_bytes_raw())
@@ -120,8 +120,11 @@ class Home:
     async def replied(self, _life: Life, reply: JobReply) -> None:
         self.said.append(reply)
 
+    def ended(self, life: Life) -> None:
+        self.last = life
+
     async def closed(self, life: Life) -> None:
-        self.ended = life
+        assert self.last is life
 
 
 class Meeting:
@@ -309,7 +312,7 @@ async def test_a_bug_in_one_session_is_logged_and_closes_it_alone() -> None:
     async with meeting() as met:
         met.channel.to_hub.put_nowait(ZeroDivisionError("a bug"))
         assert await met.over() == Reason.INTERNAL.close_code
-        assert met.home.ended is met.life
+        assert met.home.last is met.life
 
 
 async def test_what_came_before_the_end_is_still_stored() -> None:
