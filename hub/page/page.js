@@ -65,7 +65,7 @@ function newRow(columns, drawings) {
     cell.setAttribute("role", "cell");
     cell.dataset.label = column;
     row.append(cell);
-    return { cell, shown: "" };
+    return { cell, shown: null };
   });
   return { row, cells, drawings };
 }
@@ -248,9 +248,20 @@ function drawIncident() {
     text = `${nodes.size - never.length} of ${nodes.size} nodes are heard; enrolled and not yet seen: ${listed(never)}.`;
     kind = never.length === nodes.size ? "wait" : "good";
   }
+  const troubled = [...nodes.values()].filter((node) => node.state === "online" && trouble(node)).map((node) => node.name);
+  if (troubled.length) {
+    text += ` Trouble with a device: ${listed(troubled.sort())}.`;
+    if (kind === "good") kind = "warn";
+  }
   incident.dataset.kind = kind;
   say(incident, text);
   document.title = lost.length ? `(${lost.length} lost) Provewire` : "Provewire";
+}
+
+function trouble(node) {
+  const status = node.status;
+  return status !== null && (status.gpus.some((gpu) => gpu.state !== "ok")
+    || status.workers.some((worker) => worker.state === "down" || worker.state === "silent"));
 }
 
 // --- jobs ------------------------------------------------------------------------------------------------------
@@ -259,7 +270,7 @@ const JOB_COLUMNS = ["Job", "State", "Node", "Attempt", "Time", "Result"];
 
 const JOB_DRAWINGS = [
   (job) => {
-    const id = make("span", "small", `…${job.id.slice(-12)}`);
+    const id = make("span", "small id", `…${job.id.slice(-12)}`);
     id.title = job.id;
     return [make("span", "name", job.circuit), id];
   },
@@ -280,7 +291,7 @@ const JOB_DRAWINGS = [
     if (job.state === "done") parts.push(files(job));
     if (job.error !== null) {
       const code = job.error.code === null ? "" : ` (code ${job.error.code})`;
-      parts.push(make("p", "says bad", `${job.error.detail}${code}`));
+      parts.push(make("p", job.state === "failed" ? "says bad" : "says", `${job.error.detail}${code}`));
     }
     const failure = job.last_failure;
     if (failure !== null && !(job.error !== null && job.error.detail.includes(failure.detail))) {
