@@ -4,10 +4,11 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,11 +28,13 @@ ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def process(data_dir: Path, *options: str) -> Iterator[tuple["subprocess.Popen[str]", dict[str, Any]]]:
+def process(
+    data_dir: Path, *options: str, environ: Mapping[str, str] | None = None
+) -> Iterator[tuple["subprocess.Popen[str]", dict[str, Any]]]:
     """A hub on a free port that listens, and what its hub.json says."""
     argv = [sys.executable, "-m", "cli.main", "hub", "--listen", "127.0.0.1:0", "--data-dir", str(data_dir), *options]
-    environ = os.environ | {"PROVEWIRE_LOG": "json"}
-    with subprocess.Popen(argv, cwd=ROOT, env=environ, stderr=subprocess.PIPE, text=True) as child:
+    surroundings = os.environ | {"PROVEWIRE_LOG": "json"} | dict(environ or {})
+    with subprocess.Popen(argv, cwd=ROOT, env=surroundings, stderr=subprocess.PIPE, text=True) as child:
         try:
             assert child.stderr is not None
             until_it_says(child.stderr, "the hub listens")
@@ -70,6 +73,18 @@ def test_a_hub_listens_on_a_free_port_keeps_its_identity_and_ends_at_sigterm(tmp
         seen.append((facts["hub_id"], facts["fingerprint"]))
     assert seen[0] == seen[1]
     assert (tmp_path / "admin-token").stat().st_mode & 0o777 == 0o600
+
+
+def test_systemd_hears_when_the_hub_is_ready_that_its_loop_runs_and_that_it_stops(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.settimeout(10)
+        with process(tmp_path / "data", environ={"NOTIFY_SOCKET": str(tmp_path / "notify")}) as (child, _):
+            assert listener.recv(4096) == b"READY=1"
+            assert listener.recv(4096) == b"WATCHDOG=1\nSTATUS=0 of 0 nodes online, 0 jobs open"
+            child.send_signal(signal.SIGTERM)
+            assert listener.recv(4096) == b"STOPPING=1"
+            assert child.wait(timeout=5) == 0
 
 
 def test_a_second_hub_on_the_same_data_is_refused_and_the_first_lives_on(tmp_path: Path) -> None:

@@ -7,11 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from hub import jobs as steps
 from hub import ports
+from hub.bus import Bus
+from hub.config import Config
+from hub.desk import Desk
 from hub.ids import uuid7
+from hub.keys import Keys
 from hub.ports import TooManyJobs
+from hub.registry import Registry
 from hub.store.records import AttemptState, JobPicture
-from tests.hub.rig import Connection, Peer, RunningHub, running_hub, toy_files
+from hub.store.sqlite import open_sqlite
+from tests.hub.rig import Connection, FakeClock, Peer, RunningHub, running_hub, toy_files
+from tests.hub.store.test_contract import a_job
+from tests.hub.test_registry import ID, LIMITS, a_hello, an_agent
 from wire.frames import AssignJob, HeldRange, JobFailed, JobHeld, JobReply, JobStarted, JobSucceeded, Stream
 from wire.inputs import JobAssigned, JobCancelled
 from wire.jobs import JobState, Output
@@ -274,3 +283,24 @@ async def _reported(hub: RunningHub, peer: Peer) -> None:
         async with asyncio.timeout(10):
             while (node := hub.app[ports.REGISTRY].node(peer.id)) is None or node.status.draining is not True:
                 await anext(changes)
+
+
+async def test_leases_do_not_age_while_the_hub_itself_stands_still(tmp_path: Path) -> None:
+    clock = FakeClock()
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        registry = Registry(clock, LIMITS)
+        registry.add(an_agent())
+        registry.opened(ID, "s", a_hello(), "r")
+        config = Config(data_dir=tmp_path)
+        desk = Desk(config=config, clock=clock, store=store, registry=registry, bus=Bus(), keys=Keys.load(tmp_path))
+        leased = steps.assign(JobPicture(job=a_job()), ID, 0)
+        assert leased is not None
+        desk.absorb([leased])
+        clock.move(3600.0)
+        await desk.settle()
+        assert desk.holder("j1") == ID
+        assert desk.dispatch.decide([], clock.monotonic() + 73.9) == []
+        for _ in range(75):
+            clock.move(1.0)
+            desk._notice_absence()
+        assert desk.dispatch.decide([], clock.monotonic() + 5.0)
