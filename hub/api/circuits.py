@@ -120,6 +120,7 @@ ROUTES = (
         summary="Register an uploaded proving key under a name",
         tag="circuits",
         body=models.CircuitRequest,
+        example=models.CircuitRequest(name="merkle8", zkey="ab" * 32),
         answers={
             HTTPStatus.CREATED: Answer("Registered", models.CircuitView, headers=("Location",)),
             HTTPStatus.OK: Answer("It was registered before", models.CircuitView),

@@ -125,6 +125,13 @@ ROUTES = (
         summary="A node enrols with a token's secret; asking again with the same enrollment_id is harmless",
         tag="enrolment",
         body=models.EnrollRequest,
+        example=models.EnrollRequest(
+            secret="the secret inside the token",  # noqa: S106 - an example
+            enrollment_id="0f0b7c5e-6b1d-4a4e-9a53-5a1d7f0c2b11",
+            public_key="ab" * 32,
+            name="node-a",
+            signature="cd" * 64,
+        ),
         answers={HTTPStatus.CREATED: Answer("Known from now on", models.Enrolled)},
         problems=(HTTPStatus.UNPROCESSABLE_ENTITY,),
         open_=True,
@@ -136,6 +143,7 @@ ROUTES = (
         summary="Make an enrolment token",
         tag="enrolment",
         body=models.EnrollTokenRequest,
+        example=models.EnrollTokenRequest(uses=2, ttl_s=600),
         answers={HTTPStatus.CREATED: Answer("The token, shown this once", models.EnrollTokenMade)},
         problems=(HTTPStatus.UNPROCESSABLE_ENTITY,),
     ),

@@ -22,8 +22,8 @@ from wire.jobs import ENDED
 
 log = structlog.get_logger(__name__)
 
-COALESCE_S = 0.25
-"""Between two rounds of changes: what people can follow, and a bound on the work a busy fleet makes."""
+COALESCE_S = 0.1
+"""Between two rounds of changes: a bound on the work that a busy fleet makes, too short for people to notice."""
 BEAT_S = 5.0
 """Between two signs of life; the page calls the link down after three."""
 JOBS_MAX = 300

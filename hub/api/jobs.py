@@ -191,6 +191,7 @@ ROUTES = (
         summary="Ask for a proof of an uploaded witness",
         tag="jobs",
         body=models.JobRequest,
+        example=models.JobRequest(circuit="merkle8", witness="cd" * 32, priority=1),
         answers={
             HTTPStatus.CREATED: Answer("Accepted, and safely stored", models.JobView, headers=("Location",)),
             HTTPStatus.OK: Answer("The job this idempotency key made before", models.JobView, headers=("Location",)),

@@ -13,7 +13,7 @@ from aiohttp import hdrs, web
 from hub import auth, ports
 from hub.api import models
 from hub.api.errors import Handler, Problem
-from hub.api.route import BODY_BYTES_MAX, Answer, Parameter, Route, accepts_html, answer
+from hub.api.route import Answer, Parameter, Route, accepts_html, answer, read_bytes
 
 log = structlog.get_logger(__name__)
 
@@ -82,11 +82,11 @@ async def post_login(request: web.Request) -> web.Response:
     """Log in with the admin token."""
     auth.check_host(request)
     auth.check_origin(request)
-    if request.content_type != FORM or (request.content_length or 0) > BODY_BYTES_MAX:
+    if request.content_type != FORM:
         raise Problem(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "not_a_form", f"the body must be {FORM}, with one field, token"
         )
-    text = (await request.content.read(BODY_BYTES_MAX)).decode("ascii", "replace")
+    text = (await read_bytes(request)).decode("ascii", "replace")
     token = parse_qs(text, max_num_fields=4).get("token", [""])[0].strip()
     if not auth.plausible(token) or not request.app[ports.KEYS].admin_token_valid(token):
         problem = auth.refuse_credential(request, "This is not the hub's admin token")

@@ -72,7 +72,10 @@ def _operation(route: Route, by_kind: dict[type, dict[str, Any]]) -> dict[str, A
     if route.open_:
         operation["security"] = []
     if route.body is not None:
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": by_kind[route.body]}}}
+        content: dict[str, Any] = {"schema": by_kind[route.body]}
+        if route.example is not None:
+            content["example"] = msgspec.to_builtins(route.example)
+        operation["requestBody"] = {"required": True, "content": {JSON: content}}
     elif route.media is not None:
         operation["requestBody"] = {"required": True, "content": {route.media: {}}}
     return operation

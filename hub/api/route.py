@@ -64,6 +64,8 @@ class Route:
     problems: Sequence[int] = ()
     """Statuses with the error envelope, beside those every route may answer."""
     body: type[Request] | None = None
+    example: Request | None = None
+    """A body that would be taken."""
     media: str | None = None
     """Of a body that is not JSON."""
     parameters: Sequence[Parameter] = ()
@@ -106,11 +108,11 @@ def answer(
     return web.Response(status=status, body=msgspec.json.encode(body), content_type=JSON, headers=headers)
 
 
-async def read_body(request: web.Request, model: type[Body]) -> Body:
-    """The request's JSON body; an absent one counts as ``{}``.
+async def read_bytes(request: web.Request) -> bytes:
+    """The request's whole body, at most `BODY_BYTES_MAX`.
 
     Raises:
-        Problem: 413 too large, 415 no JSON, 400 malformed, 422 not of the declared shape.
+        Problem: 413.
     """
     if (request.content_length or 0) > BODY_BYTES_MAX:
         raise _too_large()
@@ -119,6 +121,16 @@ async def read_body(request: web.Request, model: type[Body]) -> Body:
         data += chunk
         if len(data) > BODY_BYTES_MAX:
             raise _too_large()
+    return bytes(data)
+
+
+async def read_body(request: web.Request, model: type[Body]) -> Body:
+    """The request's JSON body; an absent one counts as ``{}``.
+
+    Raises:
+        Problem: 413 too large, 415 no JSON, 400 malformed, 422 not of the declared shape.
+    """
+    data = await read_bytes(request)
     if data and request.content_type != JSON:
         raise Problem(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -126,7 +138,7 @@ async def read_body(request: web.Request, model: type[Body]) -> Body:
             f"the body's Content-Type must be {JSON}, not {shortened(request.content_type)}",
         )
     try:
-        return msgspec.json.decode(bytes(data) or b"{}", type=model)
+        return msgspec.json.decode(data or b"{}", type=model)
     except msgspec.ValidationError as error:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", f"the body does not fit: {error}") from None
     except (msgspec.DecodeError, RecursionError) as error:

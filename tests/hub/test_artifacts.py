@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-import os
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hub import artifacts
 from hub.artifacts import Artifacts
 
-DATA = os.urandom(3 * 1024 * 1024 + 17)
+DATA = random.Random(7).randbytes(3 * 1024 * 1024 + 17)
 DIGEST = hashlib.sha256(DATA).hexdigest()
 
 

@@ -3,13 +3,13 @@
 import asyncio
 import hashlib
 import io
-import os
+import random
 
 import pytest
 
 from tests.hub.api.conftest import Start, Web
 
-DATA = os.urandom(700_001)
+DATA = random.Random(7).randbytes(700_001)
 DIGEST = hashlib.sha256(DATA).hexdigest()
 PATH = f"/api/v1/artifacts/{DIGEST}"
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from hub import api
@@ -51,6 +52,14 @@ async def test_path_parameters_are_declared(document: Any) -> None:
         wanted = {part[1:-1] for part in path.split("/") if part.startswith("{")}
         for operation in item.values():
             assert {one["name"] for one in operation["parameters"] if one["in"] == "path"} == wanted
+
+
+def test_examples_are_bodies_that_would_be_taken() -> None:
+    bodies = [route for route in api.ROUTES if route.body is not None]
+    assert bodies
+    for route in bodies:
+        assert route.body is not None
+        assert msgspec.json.decode(msgspec.json.encode(route.example), type=route.body) == route.example
 
 
 def fits(document: Any, schema: Any, value: Any) -> bool:
