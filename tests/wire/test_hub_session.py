@@ -27,12 +27,13 @@ from wire.frames import (
     StreamHave,
     Unsupported,
 )
-from wire.limits import FRAME_BYTES_MAX, HEARTBEAT_S, LOST_AFTER_S, TIMER_LATE_S
+from wire.limits import FRAME_BYTES_MAX, HEARTBEAT_S, LOST_AFTER_S, TEXT_CHARS_MAX, TIMER_LATE_S
 from wire.reasons import Reason
 from wire.session import (
     Ended,
     EventsReceived,
     HubSession,
+    JobCancelled,
     PeerUnsupported,
     Renewed,
     Replied,
@@ -252,3 +253,14 @@ def test_a_job_event_passes_through_whole() -> None:
     stopped = Event(seq=1, time_ms=1, monotonic_ns=1, body=JobStopped(job=JOB, attempt=1))
     pair.agent.send_events(EPOCH, Stream.JOBS, [stopped])
     assert pair.to_hub() == [EventsReceived(EPOCH, Stream.JOBS, [stopped])]
+
+
+def test_once_open_frames_of_256_kib_are_taken_both_ways() -> None:
+    pair = open_pair()
+    text = "x" * TEXT_CHARS_MAX
+    events = [Event(seq=seq, time_ms=1, monotonic_ns=1, body=LogRecord(source="a", text=text)) for seq in range(1, 23)]
+    pair.agent.send_events(EPOCH, Stream.LOGS, events)
+    assert pair.to_hub() == [EventsReceived(EPOCH, Stream.LOGS, events)]
+    cancel = CancelJob(job=JOB, attempt=1, detail=text)
+    pair.hub.cancel(cancel)
+    assert pair.to_agent() == [JobCancelled(cancel)]
