@@ -5,13 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from kernels.entries import LAW_FILES
-from prover.backends.base import Traits
 from prover.backends.host import HostBackend
+from tests.kernels.operands import GPU
 
 DEVICE_LIMBS = ("-O1", "-DPROVEWIRE_EMULATE_CARRY")
 LIMBS = {"host limbs": (), "device limbs": DEVICE_LIMBS}
-GPU = Traits(kind="gpu", parallel=132, shared_bytes_max=48 * 1024, memory_bytes=1 << 34)
-"""Plans for this give blocks of many threads, tiles and slices, which the host then runs phase by phase."""
 
 
 @pytest.fixture(scope="session", params=LIMBS)

@@ -5,7 +5,6 @@ from typing import Any
 
 from py_ecc import optimized_bn128 as py_ecc
 
-
 GENERATORS: dict[str, Any] = {"g1": py_ecc.G1, "g2": py_ecc.G2}
 INFINITY: dict[str, Any] = {"g1": py_ecc.Z1, "g2": py_ecc.Z2}
 

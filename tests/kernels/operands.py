@@ -5,9 +5,13 @@ from itertools import product
 from random import Random
 
 from kernels.curves import BN254
+from prover.backends.base import Traits
 
 RADIX = 1 << 256
 """The Montgomery radix of both fields."""
+
+GPU = Traits(kind="gpu", parallel=132, shared_bytes_max=48 * 1024, memory_bytes=1 << 34)
+"""Plans for this give blocks of many threads, tiles and slices, which the host then runs phase by phase."""
 
 OPERANDS = 10_000
 """How many operands a law is tried on, at least."""

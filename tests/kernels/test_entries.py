@@ -17,7 +17,7 @@ from prover.formats.wtns import Witness
 from prover.formats.zkey import ZKey
 from prover.groth16 import prove
 from prover.plan import flat
-from tests.kernels.conftest import GPU
+from tests.kernels.operands import GPU
 
 SOURCES = sorted(path for path in ROOT.rglob("*") if path.suffix in {".cu", ".cuh", ".cpp"})
 FILES = sorted(path.stem for path in (ROOT / "entry").glob("*.cu"))

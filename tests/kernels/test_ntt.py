@@ -129,7 +129,7 @@ def test_quotient_and_products(host: HostBackend) -> None:
         host.launch("bn254_quotient", flat(count), [x.address, y.address, z.address, count])
         products = from_montgomery(host.download(out, 0, out.nbytes), R)
         quotient = host.download(x, 0, x.nbytes)
-    assert products == [p * q % R for p, q in zip(a, b, strict=True)][:count] + [0]
+    assert products == [*[p * q % R for p, q in zip(a, b, strict=True)][:count], 0]
     expected = [(p * q - r) % R for p, q, r in zip(a, b, c, strict=True)][:count]
     assert quotient[: 32 * count] == b"".join(value.to_bytes(32, "little") for value in expected)
     assert from_montgomery(quotient[32 * count :], R) == a[count:], "nothing behind the last element is touched"

@@ -1,0 +1,238 @@
+"""The host device: building it, its memory, its launches."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kernels.entries import entries
+from prover.backends import build as building
+from prover.backends import open_backend
+from prover.backends.base import Launch, Scope
+from prover.backends.build import build
+from prover.backends.host import HostBackend
+from prover.errors import DeviceError
+
+SMALL = ("counters",)
+"""An entry file that compiles in no time."""
+
+Compiler = Callable[[str], Path]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder of our own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "provewire" / "host"
+
+
+@pytest.fixture
+def compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Compiler:
+    """Makes a compiler of a shell script and names it in CXX."""
+
+    def make(script: str) -> Path:
+        path = tmp_path / "my-compiler"
+        path.write_text(f"#!/bin/sh\n{script}\n", encoding="ascii")
+        path.chmod(0o755)
+        monkeypatch.setenv("CXX", str(path))
+        return path
+
+    return make
+
+
+def test_host_and_auto_are_devices() -> None:
+    for device in ("host", "auto"):
+        with open_backend(device) as backend:
+            assert backend.name == "host"
+            assert re.fullmatch(r"\S+ CPU, [0-9]+ threads", backend.description)
+            traits = backend.traits()
+            assert traits.kind == "cpu"
+            assert traits.parallel >= 1
+            assert traits.memory_bytes > 1 << 20
+
+
+@pytest.mark.parametrize("device", ["cuda:0", "cuda:17"])
+def test_cuda_is_refused_by_name(device: str) -> None:
+    with pytest.raises(DeviceError, match=f"^{device}: this version cannot prove on CUDA devices yet") as caught:
+        open_backend(device)
+    assert caught.value.exit_code == 5
+
+
+@pytest.mark.parametrize("device", ["", "gpu", "cuda", "cuda:", "cuda:-1", "cuda:0 ", "host\n", "HOST"])
+def test_other_names_are_no_devices(device: str) -> None:
+    with pytest.raises(DeviceError, match="is no device; use auto, host or cuda:N"):
+        open_backend(device)
+
+
+def test_memory_is_zeroed_aligned_and_bounded() -> None:
+    with HostBackend(files=SMALL) as backend:
+        buffer = backend.allocate(100)
+        assert buffer.address % 64 == 0
+        assert backend.download(buffer, 0, 100) == bytes(100)
+        backend.upload(buffer, b"abc", 97)
+        assert backend.download(buffer, 96, 4) == b"\0abc"
+        for offset, nbytes in ((0, 101), (100, 1), (-1, 1), (98, 3)):
+            with pytest.raises(ValueError, match="do not lie in a buffer of 100"):
+                backend.download(buffer, offset, nbytes)
+            with pytest.raises(ValueError, match="do not lie in a buffer of 100"):
+                backend.upload(buffer, bytes(nbytes), offset)
+        backend.zero(buffer)
+        assert backend.download(buffer, 0, 100) == bytes(100)
+        assert backend.download(buffer, 100, 0) == b""
+
+
+def test_released_memory_cannot_be_used() -> None:
+    with HostBackend(files=SMALL) as backend:
+        buffer = backend.allocate(8)
+        backend.release(buffer)
+        backend.release(buffer)
+        with pytest.raises(ValueError, match="released"):
+            backend.upload(buffer, b"x")
+        with pytest.raises(ValueError, match="released"):
+            backend.download(buffer, 0, 1)
+
+
+def test_too_much_memory_is_a_device_error() -> None:
+    with HostBackend(files=SMALL) as backend, pytest.raises(DeviceError, match=r"has no [0-9]+ bytes of memory left"):
+        backend.allocate((1 << 64) - 1)
+
+
+def test_a_scope_zeroes_what_is_secret_and_releases_all() -> None:
+    seen: list[bytes] = []
+
+    class Watching(HostBackend):
+        def release(self, buffer: object) -> None:
+            if buffer.address:  # type: ignore[attr-defined]
+                seen.append(self.download(buffer, 0, 4))  # type: ignore[arg-type]
+            super().release(buffer)  # type: ignore[arg-type]
+
+    def use(backend: HostBackend) -> None:
+        with Scope(backend) as scope:
+            scope.uploaded(b"open")
+            scope.uploaded(b"dark", secret=True)
+            raise KeyError
+
+    with Watching(files=SMALL) as backend, pytest.raises(KeyError):
+        use(backend)
+    assert seen == [bytes(4), b"open"]
+
+
+def test_launches_are_checked() -> None:
+    with HostBackend(files=SMALL) as backend:
+        with pytest.raises(DeviceError, match="built without the kernel bn254_powers"):
+            backend.launch("bn254_powers", Launch(1), [0] * 4)
+        with pytest.raises(ValueError, match="scan_add takes 5 arguments, not 2"):
+            backend.launch("scan_add", Launch(1), [0, 0])
+
+
+def test_a_compiler_is_needed(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(DeviceError, match=r"needs a C\+\+ compiler, and none of g\+\+, clang\+\+ and c\+\+ is on"):
+        open_backend("host")
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize(
+    ("named", "sentence"),
+    [
+        ("no-such-compiler -O2", "CXX names 'no-such-compiler', which is not on this machine"),
+        ("g++ 'unclosed", "is no command: No closing quotation"),
+    ],
+)
+def test_cxx_is_honoured_or_refused(cache: Path, monkeypatch: pytest.MonkeyPatch, named: str, sentence: str) -> None:
+    monkeypatch.setenv("CXX", named)
+    with pytest.raises(DeviceError, match=re.escape(sentence)):
+        build(SMALL)
+    assert not cache.exists()
+
+
+def test_the_compilers_first_error_is_told(cache: Path, compiler: Compiler) -> None:
+    compiler('case "$*" in *-E*) exit 0;; esac; echo "note: x" >&2; echo "k.cu:3:1: error: broken" >&2; exit 3')
+    with pytest.raises(DeviceError, match=r"could not compile the kernels \(exit code 3\): k.cu:3:1: error: broken$"):
+        build(SMALL)
+    assert [path.suffix for path in cache.iterdir()] == [".lock"], "nothing half made is left"
+
+
+def test_a_silent_compiler_and_one_that_cannot_run(cache: Path, compiler: Compiler) -> None:
+    compiler('case "$*" in *-E*) exit 0;; esac; exit 1')
+    with pytest.raises(DeviceError, match=r"\(exit code 1\): it said nothing"):
+        build(SMALL)
+    compiler("").write_bytes(b"\x7fELF not really")
+    with pytest.raises(DeviceError, match="my-compiler cannot be run: Exec format error"):
+        build(SMALL)
+    assert cache.exists()
+
+
+def test_a_compiler_that_hangs_is_stopped(cache: Path, compiler: Compiler, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "BUILD_DEADLINE_S", 0.2)
+    compiler("exec sleep 60")
+    with pytest.raises(DeviceError, match=r"did not end within 0.2 s"):
+        build(SMALL)
+    assert not list(cache.glob("*.so"))
+
+
+def test_another_compiler_or_flag_is_another_object(cache: Path, compiler: Compiler) -> None:
+    plain = build(SMALL)
+    assert plain.parent == cache
+    assert build(SMALL) == plain
+    assert build(SMALL, ("-DSOMETHING",)) != plain
+    compiler('exec g++ "$@"')
+    assert build(SMALL) != plain
+
+
+def test_what_is_built_is_not_built_again(cache: Path, compiler: Compiler, tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    compiler(f'case "$*" in *-E*) ;; *) echo x >> {count};; esac; exec g++ "$@"')
+    build(SMALL)
+    once = count.read_text()
+    build(SMALL)
+    assert count.read_text() == once
+    assert len(list(cache.glob("*.so"))) == 1
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    with pytest.raises(
+        DeviceError, match=r"cannot be kept there: Not a directory; name another folder in .* XDG_CACHE"
+    ):
+        build(SMALL)
+
+
+def test_a_damaged_object_is_built_anew(cache: Path) -> None:
+    library = build(SMALL)
+    library.write_bytes(b"\x7fELF cut short")
+    with HostBackend(files=SMALL) as backend:
+        assert backend.runs("scan_add") == 0
+    assert library.stat().st_size > 1000
+    assert cache.exists()
+
+
+def test_processes_that_build_at_once_build_once(cache: Path, compiler: Compiler, tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    compiler(f'case "$*" in *-shared*) echo linked >> {count};; esac; exec g++ "$@"')
+    program = "from prover.backends.host import HostBackend; HostBackend(files=('counters',)).close()"
+    children = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(3)]
+    assert [child.wait(timeout=60) for child in children] == [0, 0, 0]
+    assert count.read_text() == "linked\n"
+    assert len(list(cache.glob("*.so"))) == 1
+    assert not list(cache.glob("build-*"))
+
+
+def test_entries_of_another_form_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "entry").mkdir()
+    monkeypatch.setattr("kernels.entries.ROOT", tmp_path)
+    good = 'extern "C" __global__ void one(u64 a,\n const u32* b) {\n}\n'
+    (tmp_path / "entry" / "good.cu").write_text(good)
+    assert entries(("good",))["one"].parameters == ("u64 a", "const u32* b")
+    (tmp_path / "entry" / "twice.cu").write_text(good + good)
+    with pytest.raises(ValueError, match="a second entry is called one"):
+        entries(("twice",))
+    (tmp_path / "entry" / "odd.cu").write_text("template <int n> __global__ void two(u64 a) {\n}\n" + good)
+    with pytest.raises(ValueError, match="every entry must be written"):
+        entries(("odd",))
