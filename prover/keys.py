@@ -7,6 +7,7 @@ basis in which H is given.
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 from types import TracebackType
 from typing import Final, Protocol, Self
 
@@ -65,7 +66,7 @@ class PointSet:
     Attributes:
         group: the group.
         points: affine points.
-        scalar_of_point: buffer of 32-bit indices of each point's scalar; None where there are no points.
+        scalar_of_point: the 32-bit index of each point's scalar.
         count: number of points.
         indices: digest of the indices: sets with equal ones can share a sort.
     """
@@ -181,7 +182,7 @@ class LoadedKey:
             indices.append(scalar)
             place += 1
         packed = indices.tobytes()
-        return PointSet(group, points, self._scope.uploaded(packed), count, packed)
+        return PointSet(group, points, self._scope.uploaded(packed), count, sha256(packed).digest())
 
     def _load_rows(self, zkey: ZKey) -> None:
         """Sort the coefficients into rows on the device."""

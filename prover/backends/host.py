@@ -7,6 +7,7 @@ import ctypes
 import os
 import platform
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -24,7 +25,12 @@ log = structlog.get_logger(__name__)
 SHARED_BYTES_MAX: Final = 32 * 1024
 """What a block's shared memory may take: about a first-level cache."""
 
-_MEMINFO: Final = Path("/proc/meminfo")
+MEMINFO: Final = Path("/proc/meminfo")
+CGROUP_FILES: Final = (
+    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")),
+    (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
+)
+"""Limit and usage of the control group we are in, version 2 and version 1; ``max`` stands for no limit."""
 _MEMORY_UNKNOWN_BYTES: Final = 1 << 62
 
 
@@ -217,11 +223,13 @@ def _load(files: tuple[str, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
 
 def _available_bytes() -> int:
     """Return the memory that can be had without swapping; a very large number where the system does not say."""
-    try:
-        lines = _MEMINFO.read_text(encoding="ascii").splitlines()
-    except OSError:
-        return _MEMORY_UNKNOWN_BYTES
-    for line in lines:
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return _MEMORY_UNKNOWN_BYTES
+    available = _MEMORY_UNKNOWN_BYTES
+    with suppress(OSError, ValueError, StopIteration):
+        lines = MEMINFO.read_text(encoding="ascii").splitlines()
+        available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    # A container's own limit, where it has one, counts what it has taken already.
+    for limit_file, usage_file in CGROUP_FILES:
+        with suppress(OSError, ValueError):
+            limit, usage = (int(path.read_text(encoding="ascii")) for path in (limit_file, usage_file))
+            available = min(available, max(0, limit - usage))
+    return available

@@ -37,6 +37,7 @@ def affine_multiples(group: str, count: int) -> tuple[Any, ...]:
     return tuple(to_affine(point) for point in multiples(group, count))
 
 
+@cache
 def times_generator(group: str, scalar: int) -> Any:
     """A multiple of the generator by py_ecc, affine."""
     return to_affine(py_ecc.multiply(GENERATORS[group], scalar % py_ecc.curve_order))

@@ -10,6 +10,7 @@ import pytest
 
 from kernels.entries import entries
 from prover.backends import build as building
+from prover.backends import host as hosting
 from prover.backends import open_backend
 from prover.backends.base import Launch, Scope
 from prover.backends.build import build
@@ -98,6 +99,28 @@ def test_released_memory_cannot_be_used() -> None:
 def test_too_much_memory_is_a_device_error() -> None:
     with HostBackend(files=SMALL) as backend, pytest.raises(DeviceError, match=r"has no [0-9]+ bytes of memory left"):
         backend.allocate((1 << 64) - 1)
+
+
+@pytest.mark.parametrize(
+    ("meminfo", "limit", "usage", "expected"),
+    [
+        ("MemTotal: 9000 kB\nMemAvailable:    5000 kB\n", "max\n", "1000\n", 5000 * 1024),
+        ("MemAvailable: 5000 kB\n", "3000000\n", "1000000\n", 2_000_000),
+        ("MemAvailable: 5000 kB\n", "1000\n", "2000\n", 0),
+        ("nothing of use\n", "", "", 1 << 62),
+    ],
+    ids=["no limit", "a limit", "over the limit", "not said"],
+)
+def test_available_memory_knows_the_containers_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, meminfo: str, limit: str, usage: str, expected: int
+) -> None:
+    files = [tmp_path / name for name in ("meminfo", "limit", "usage")]
+    for path, text in zip(files, (meminfo, limit, usage), strict=True):
+        path.write_text(text, encoding="ascii")
+    monkeypatch.setattr(hosting, "MEMINFO", files[0])
+    monkeypatch.setattr(hosting, "CGROUP_FILES", ((files[1], files[2]), (tmp_path / "no", tmp_path / "no")))
+    with HostBackend(files=SMALL) as backend:
+        assert backend.traits().memory_bytes == expected
 
 
 def test_a_scope_zeroes_what_is_secret_and_releases_all() -> None:
