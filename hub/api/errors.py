@@ -13,6 +13,8 @@ import msgspec
 import structlog
 from aiohttp import hdrs, web
 
+from hub.store.base import StoreError
+
 log = structlog.get_logger(__name__)
 
 CONTENT_TYPE = "application/problem+json"
@@ -112,6 +114,15 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
             "deadline",
             "the hub did not finish this request within its deadline; try again",
             {hdrs.RETRY_AFTER: "5"},
+        ).response()
+    except StoreError as error:
+        # Not in the answer: SQLAlchemy's text holds the statement's values.
+        log.error("request failed for want of the store", route=_route_name(request), kind=type(error).__name__)  # noqa: TRY400 - told by the store
+        return Problem(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "store_unavailable",
+            "the hub's store cannot be read or written (disk full or damaged?); its log has the cause",
+            {hdrs.RETRY_AFTER: "10"},
         ).response()
     except (asyncio.CancelledError, ConnectionError):
         raise

@@ -3,7 +3,6 @@
 The numbers of a stream's messages have no holes; whoever sees one has lost something and opens the stream again.
 """
 
-import asyncio
 from http import HTTPStatus
 
 from aiohttp import hdrs, web
@@ -12,7 +11,7 @@ from hub import auth, ports
 from hub.api import models
 from hub.api.errors import Problem
 from hub.api.feed import FEED, Feed, Said, TooManyViewers, Viewer
-from hub.api.route import Answer, Route
+from hub.api.route import Answer, Route, send
 
 EVENT_STREAM = "text/event-stream"
 SEND_DEADLINE_S = 10.0
@@ -42,17 +41,18 @@ async def live(request: web.Request) -> web.StreamResponse:
 async def _pump(request: web.Request, response: web.StreamResponse, feed: Feed, viewer: Viewer) -> None:
     seq = 0
     checked_s = request.app[ports.CLOCK].monotonic()
-    await _write(response, b"retry: %d\n\n" % RETRY_MS)
+    await send(request, response, b"retry: %d\n\n" % RETRY_MS, SEND_DEADLINE_S)
     while (waiting := await viewer.next()) != []:
         if waiting is None:
             seq += 1
-            await _write(response, b"event: snapshot\ndata: %b\n\n" % await feed.snapshot(seq))
+            whole = b"event: snapshot\ndata: %b\n\n" % await feed.snapshot(seq)
+            await send(request, response, whole, SEND_DEADLINE_S)
             continue
         packed = bytearray()
         for said in waiting:
             seq += 1
             packed += _numbered(seq, said)
-        await _write(response, bytes(packed))
+        await send(request, response, bytes(packed), SEND_DEADLINE_S)
         now_s = request.app[ports.CLOCK].monotonic()
         if request[auth.ROLE] is auth.Role.BROWSER and now_s - checked_s > SESSION_CHECK_S:
             if not await auth.session_open(request):
@@ -63,15 +63,6 @@ async def _pump(request: web.Request, response: web.StreamResponse, feed: Feed, 
 def _numbered(seq: int, said: Said) -> bytes:
     event, rest = said
     return b'event: %b\ndata: {"seq":%d,%b\n\n' % (event.encode(), seq, rest)
-
-
-async def _write(response: web.StreamResponse, data: bytes) -> None:
-    try:
-        async with asyncio.timeout(SEND_DEADLINE_S):
-            await response.write(data)
-    except TimeoutError:
-        # The answer has begun, so there is no status left to say this with.
-        raise ConnectionResetError(f"the browser took nothing for {SEND_DEADLINE_S:g} s") from None
 
 
 ROUTES = (

@@ -178,6 +178,22 @@ def cut_page(rows: Sequence[Row], limit: int, key: Callable[[Row], str]) -> tupl
     return rows[:limit], key(rows[limit - 1])
 
 
+async def send(request: web.Request, response: web.StreamResponse, data: bytes, deadline_s: float) -> None:
+    """Write a piece of a stream, within a deadline.
+
+    Raises:
+        ConnectionResetError: the client took nothing in time. The answer has begun, so no status can say so any more:
+            the connection is broken, and what was buffered for it is dropped.
+    """
+    try:
+        async with asyncio.timeout(deadline_s):
+            await response.write(data)
+    except TimeoutError:
+        if request.transport is not None:
+            request.transport.abort()  # closing would wait for the buffer to empty, which it never does
+        raise ConnectionResetError(f"the client took nothing for {deadline_s:g} s") from None
+
+
 def accepts_html(request: web.Request) -> bool:
     """Whether a browser asks, rather than a program."""
     return "text/html" in request.headers.get(hdrs.ACCEPT, "")
