@@ -263,7 +263,7 @@ class Agent:
                 fault = refused.fault
             except OSError as error:
                 fault = Fault(Kind.UNREACHABLE, "disk", f"the new identity could not be saved: {error}")
-            wait_s = backoff.after(fault, session_s=0.0)
+            wait_s = backoff.after(fault, session_s=None)
             view.last_reason, view.next_attempt_s = fault, self._clock.monotonic() + wait_s
             view.state = State.REFUSED if fault.loud else State.WAITING
             say = log.error if fault.loud else log.warning

@@ -141,7 +141,7 @@ class Artifacts:
                     backoff.reset()
                 if now_s - last_moved_s > GIVE_UP_S:
                     raise FetchFault(CODE_INTERNAL, f"input {wanted.role} could not be fetched: {again}") from None
-                wait_s = backoff.after(again.fault, session_s=0.0)
+                wait_s = backoff.after(again.fault, session_s=None)
                 log.warning("artifact.retry", sha256=wanted.sha256, error=str(again), wait_s=round(wait_s, 1))
                 await self._clock.sleep(wait_s)
                 continue

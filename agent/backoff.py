@@ -127,20 +127,20 @@ class Backoff:
         self._rng = rng
         self.failures = 0
 
-    def after(self, fault: Fault, *, session_s: float, spread_s: float = 0.0) -> float:
+    def after(self, fault: Fault, *, session_s: float | None, spread_s: float = 0.0) -> float:
         """The wait after ``fault``, in seconds.
 
         Args:
             fault: why there is no session now.
-            session_s: how long the session was open; 0 if it never was.
+            session_s: how long the session was open; None if it never was.
             spread_s: what the last welcome asked for: after a session's end the fleet comes back over this time.
         """
-        if session_s >= STABLE_SESSION_S:
+        if session_s is not None and session_s >= STABLE_SESSION_S:
             self.failures = 0
         cap_s = REFUSED_CAP_S if fault.kind is Kind.REFUSED else RECONNECT_CAP_S
         # 2**6 s is above any cap; a larger power would only overflow one day.
         ceiling_s = min(cap_s, BASE_S * 2.0 ** min(self.failures, 7))
-        if session_s > 0.0:
+        if session_s is not None:
             ceiling_s = max(ceiling_s, min(spread_s, REFUSED_CAP_S))
         if fault.loud:
             # Slow from the first time on: nothing that needs a person heals in a second.

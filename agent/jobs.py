@@ -204,7 +204,7 @@ class Jobs:
     def _recovered(self, event: Recovered) -> list[Instruction]:
         assignment = event.assignment
         key = (assignment.job, assignment.attempt)
-        if key in self._ended:
+        if key in self._ended or key in self._ending:
             return []
         held = self._held[key] = Held(key, assignment, Phase.FETCHING)
         if event.device in self._devices and event.pid is not None:

@@ -184,14 +184,14 @@ class Uplink(Sink):
             await self._wait_after(fault, session_s=session_s, spread_s=spread_s)
         self.view.state = State.STOPPED
 
-    async def _one_session(self) -> tuple[Fault | None, float, float]:
+    async def _one_session(self) -> tuple[Fault | None, float | None, float]:
         """Dial and hold one session; (why it is over or None to go on at once, seconds it was open, spread)."""
         session = await self._new_session()
         log.debug("uplink.connecting", hub=self._hub.base, attempt=self.view.attempts)
         try:
             socket = await self._dial()
         except (OSError, TimeoutError, WebSocketException) as error:
-            return of_exception(error), 0.0, 0.0
+            return of_exception(error), None, 0.0
         pump = SessionPump(
             socket, session, sink=self, outbox=self._outbox, board=self._board, desk=self._desk, clock=self._clock
         )
@@ -253,7 +253,7 @@ class Uplink(Sink):
             max_size=FRAME_BYTES_MAX + 1024,
         )
 
-    async def _wait_after(self, fault: Fault | None, *, session_s: float, spread_s: float) -> None:
+    async def _wait_after(self, fault: Fault | None, *, session_s: float | None, spread_s: float) -> None:
         if fault is None:
             wait_s = RESUME_S
             log.info("uplink.more_to_replay", wait_s=wait_s)
@@ -263,13 +263,12 @@ class Uplink(Sink):
         self.view.next_attempt_s = self._clock.monotonic() + wait_s
         await wait_event(self._clock, self._stopping, wait_s)
 
-    async def _tell(self, fault: Fault, *, session_s: float, wait_s: float) -> None:
+    async def _tell(self, fault: Fault, *, session_s: float | None, wait_s: float) -> None:
         view = self.view
         view.last_reason = fault
         view.state = State.REFUSED if fault.kind is Kind.REFUSED else State.WAITING
-        event = (
-            "uplink.ended" if session_s else "uplink.refused" if fault.kind is Kind.REFUSED else "uplink.unreachable"
-        )
+        refused = fault.kind is Kind.REFUSED
+        event = "uplink.ended" if session_s is not None else "uplink.refused" if refused else "uplink.unreachable"
         say = log.error if fault.loud else log.warning
         say(
             event,
@@ -278,9 +277,9 @@ class Uplink(Sink):
             detail=fault.detail,
             hub=self._hub.base,
             wait_s=round(wait_s, 1),
-            open_s=round(session_s, 1),
+            open_s=None if session_s is None else round(session_s, 1),
             attempt=view.attempts,
         )
-        if session_s:
+        if session_s is not None:
             # What only the agent knows: why it lost the hub. The hub gets it with the next session.
             await self._outbox.say("session.ended", fault.detail, Level.WARNING, reason=fault.name, code=fault.code)

@@ -40,7 +40,8 @@ log = structlog.get_logger(__name__)
 
 STATUS_EVERY_S = 0.5
 """Between two pushes of a changed status: progress and states coalesce, heartbeats are not affected."""
-CLOSE_S = 5.0
+CLOSE_S = 2.0
+"""For the closing handshake; a silent hub gets no more."""
 DISK_RETRY_S = 5.0
 CLOSE_REASON_BYTES_MAX = 120
 TOO_BIG = 1009
@@ -69,7 +70,8 @@ class Sink(Protocol):
 class Outcome(Struct, frozen=True):
     """How a session ended: by a numbered reason, by an error of the socket, or to replay more epochs."""
 
-    open_s: float
+    open_s: float | None
+    """None if it never opened."""
     reason: int = Reason.GOODBYE
     detail: str = ""
     wait_s: float = 0.0
@@ -162,7 +164,7 @@ class SessionPump:
             self._wake.set()
 
     def _outcome(self) -> Outcome:
-        open_s = 0.0 if self._opened_s is None else self._clock.monotonic() - self._opened_s
+        open_s = None if self._opened_s is None else self._clock.monotonic() - self._opened_s
         ended = self._ended or _ended_by_close(self._error)
         if ended is None:
             return Outcome(open_s=open_s, error=self._error or OSError("the connection ended"))

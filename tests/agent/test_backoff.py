@@ -31,7 +31,7 @@ def test_no_wait_is_longer_than_its_cap(seed: int, failures: int) -> None:
     for fault, cap_s in ((UNREACHABLE, RECONNECT_CAP_S), (REFUSED, REFUSED_CAP_S), (LOUD_FAULT, REFUSED_CAP_S)):
         backoff = Backoff(random.Random(seed))
         backoff.failures = failures
-        assert 0.0 <= backoff.after(fault, session_s=0.0) <= cap_s
+        assert 0.0 <= backoff.after(fault, session_s=None) <= cap_s
 
 
 @given(seed=st.integers(), told_s=st.floats(0.1, 86_400.0), session_s=st.floats(0.0, 1000.0))
@@ -49,7 +49,7 @@ def test_waits_grow_up_to_the_cap_and_use_the_whole_range() -> None:
         for seed in range(400):
             backoff = Backoff(random.Random(seed))
             backoff.failures = failures
-            waits.append(backoff.after(UNREACHABLE, session_s=0.0))
+            waits.append(backoff.after(UNREACHABLE, session_s=None))
         means.append(sum(waits) / len(waits))
         assert min(waits) < 0.2 * max(waits)  # full jitter: from nothing on
     assert means == sorted(means[:6]) + means[6:]
@@ -59,7 +59,7 @@ def test_waits_grow_up_to_the_cap_and_use_the_whole_range() -> None:
 def test_a_stable_session_begins_the_count_anew_and_a_short_one_does_not() -> None:
     backoff = Backoff(random.Random(1))
     for _ in range(5):
-        backoff.after(UNREACHABLE, session_s=0.0)
+        backoff.after(UNREACHABLE, session_s=None)
     backoff.after(UNREACHABLE, session_s=STABLE_SESSION_S - 1)
     assert backoff.failures == 6
     backoff.after(UNREACHABLE, session_s=STABLE_SESSION_S)
@@ -75,7 +75,7 @@ def test_after_a_session_the_fleet_comes_back_over_the_spread() -> None:
 
 
 def test_what_needs_a_person_is_retried_slowly_from_the_first_time_on() -> None:
-    waits = [Backoff(random.Random(seed)).after(LOUD_FAULT, session_s=0.0) for seed in range(100)]
+    waits = [Backoff(random.Random(seed)).after(LOUD_FAULT, session_s=None) for seed in range(100)]
     assert min(waits) >= 10.0
 
 
