@@ -232,7 +232,7 @@ function drawIncident() {
   const late = named("stale", "reconnecting");
   const incident = at("incident");
   let kind = "good";
-  let text = nodes.size === 1 ? "The one node is heard." : `All ${nodes.size} nodes are heard.`;
+  let text = { 1: "The one node is heard.", 2: "Both nodes are heard." }[nodes.size] || `All ${nodes.size} nodes are heard.`;
   if (lost.length) {
     kind = "bad";
     text = `${lost.length} of ${nodes.size} nodes lost: ${listed(lost)}.`;
