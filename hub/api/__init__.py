@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import structlog
 from aiohttp import web
 
-from hub import auth, ports
-from hub.api import artifacts, circuits, enroll, jobs, live, login, metrics, nodes, openapi, page, views
+from hub import ports
+from hub.api import artifacts, auth, circuits, enroll, jobs, live, login, metrics, nodes, openapi, page, views
 from hub.api.errors import problems
 from hub.api.feed import FEED, Feed
 from hub.api.route import Route, register

@@ -11,9 +11,9 @@ from aiohttp import hdrs, web
 
 from hub import artifacts, ports
 from hub.api import models
+from hub.api.auth import ARTIFACT_ROUTE
 from hub.api.errors import Problem, not_found
 from hub.api.route import BINARY, Answer, Parameter, Route, answer, send
-from hub.auth import ARTIFACT_ROUTE
 from hub.store.records import Artifact
 
 STALL_S = 30.0

@@ -8,8 +8,8 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from hub import auth, ports
-from hub.api import models, views
+from hub import ports
+from hub.api import auth, models, views
 from hub.api.errors import Problem, not_found
 from hub.api.route import PAGE_PARAMETERS, Answer, Route, answer, cut_page, read_body, read_page
 from hub.bus import NodeChanged

@@ -7,8 +7,8 @@ from http import HTTPStatus
 
 from aiohttp import hdrs, web
 
-from hub import auth, ports
-from hub.api import models
+from hub import ports
+from hub.api import auth, models
 from hub.api.errors import Problem
 from hub.api.feed import FEED, Feed, Said, TooManyViewers, Viewer
 from hub.api.route import Answer, Route, send

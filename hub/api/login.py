@@ -10,8 +10,8 @@ from urllib.parse import parse_qs
 import structlog
 from aiohttp import hdrs, web
 
-from hub import auth, ports
-from hub.api import models
+from hub import ports
+from hub.api import auth, models
 from hub.api.errors import Handler, Problem
 from hub.api.route import Answer, Parameter, Route, accepts_html, answer, read_bytes
 

@@ -13,8 +13,8 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from hub import ports
+from hub.api.auth import cookie_name
 from hub.app import Background, make_app
-from hub.auth import cookie_name
 from hub.clock import Clock, SystemClock
 from hub.config import Config
 from hub.store.records import EnrollToken

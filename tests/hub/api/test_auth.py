@@ -6,7 +6,7 @@ import pytest
 import structlog.testing
 
 from hub import api, ports
-from hub.auth import OPEN, Limiter
+from hub.api.auth import OPEN, Limiter
 from tests.hub.api.conftest import Start, Web
 
 ROUTES = [(route.method, route.path) for route in api.ROUTES]

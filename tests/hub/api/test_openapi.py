@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from hub import api
-from hub.auth import OPEN
+from hub.api.auth import OPEN
 from tests.hub.api.conftest import Web
 
 UNDOCUMENTED = {("GET", "/agent"), ("HEAD", "/agent")}
