@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,7 +29,6 @@ START_DEADLINE_S = 60.0
 PROOF_DEADLINE_S = 300.0
 STOP_DEADLINE_S = 10.0
 AGENTS = ("node-a", "node-b")
-CIRCUIT = "merkle8"
 LOG_TAIL_LINES = 20
 
 
@@ -163,7 +161,7 @@ async def demonstrate(fleet: Fleet, *, out: Path, once: bool) -> int:
         await start_agents(fleet, hub)
         console.print(f"agents     {', '.join(AGENTS)}, dialled out and heard")
         job = await submit(hub)
-        console.print(f"job        {job}, circuit {CIRCUIT}")
+        console.print(f"job        {job}, the bundled circuit")
         ended = await follow(fleet, hub, job, console)
         if ended["state"] != "done":
             raise CommandError(
@@ -208,16 +206,24 @@ async def start_agents(fleet: Fleet, hub: Hub) -> None:
 
 async def submit(hub: Hub) -> str:
     """Upload the bundled circuit and witness, ask for a proof; the job's id."""
-    digests = {}
-    for kind in ("zkey", "wtns"):
-        data = resources.files("prover").joinpath("circuits", f"{CIRCUIT}.{kind}").read_bytes()
-        import hashlib  # noqa: PLC0415
+    from prover import circuits  # noqa: PLC0415
 
-        digests[kind] = hashlib.sha256(data).hexdigest()
-        await hub.call("PUT", f"artifacts/{digests[kind]}", data=data)
-    await hub.call("POST", "circuits", json={"name": CIRCUIT, "zkey": digests["zkey"]})
-    job = await hub.call("POST", "jobs", json={"circuit": CIRCUIT, "witness": digests["wtns"]})
+    zkey = await upload(hub, circuits.ZKEY)
+    witness = await upload(hub, circuits.WITNESS)
+    circuit = await hub.call("POST", "circuits", json={"name": circuits.NAME, "zkey": zkey})
+    job = await hub.call("POST", "jobs", json={"circuit": circuit["id"], "witness": witness})
     return str(job["id"])
+
+
+async def upload(hub: Hub, path: Path) -> str:
+    """Send one file to the hub; its digest."""
+    import hashlib  # noqa: PLC0415
+
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        file.seek(0)
+        await hub.call("PUT", f"artifacts/{digest}", data=file)
+    return digest
 
 
 async def follow(fleet: Fleet, hub: Hub, job: str, console: Any) -> dict[str, Any]:
@@ -226,7 +232,7 @@ async def follow(fleet: Fleet, hub: Hub, job: str, console: Any) -> dict[str, An
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     async with asyncio.timeout(PROOF_DEADLINE_S):
-        with Progress(*columns, console=console, transient=True) as bar:
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
             task = bar.add_task("queued", total=None)
             async for seen in jobs_seen(hub, job):
                 fleet.check()
