@@ -145,7 +145,8 @@ class Agent:
         stack.push_async_callback(gpu_sensor.close)
         proxies = self._hub is not None and not self._hub.loopback
         client = await stack.enter_async_context(HttpClient(ca=config.ca, proxies=proxies))
-        notifier = Notifier()
+        notifier = Notifier(supervised="NOTIFY_SOCKET" in config.environ)
+        stack.callback(notifier.close)
         notifier.ready()
         tasks = Tasks(stop)
         stack.push_async_callback(tasks.close)

@@ -10,22 +10,32 @@ STATUS_EVERY_S = 5.0
 
 
 class Notifier:
-    """Messages to the service manager; without one, nothing happens."""
+    """Messages to the service manager; without one (``supervised`` False), nothing happens."""
 
-    def __init__(self) -> None:
-        self._systemd = sdnotify.SystemdNotifier()
+    def __init__(self, *, supervised: bool) -> None:
+        # The library leaves a socket open where there is no service manager, so it is made only where there is.
+        self._systemd = sdnotify.SystemdNotifier() if supervised else None
+
+    def _say(self, message: str) -> None:
+        if self._systemd is not None:
+            self._systemd.notify(message)
 
     def ready(self) -> None:
         """The local view is up."""
-        self._systemd.notify("READY=1")
+        self._say("READY=1")
 
     def status(self, text: str) -> None:
         """One line for ``systemctl status``; sent with the sign of life."""
-        self._systemd.notify(f"STATUS={text.replace(chr(10), ' ')}\nWATCHDOG=1")
+        self._say(f"STATUS={text.replace(chr(10), ' ')}\nWATCHDOG=1")
 
     def stopping(self) -> None:
         """The end has begun."""
-        self._systemd.notify("STOPPING=1")
+        self._say("STOPPING=1")
+
+    def close(self) -> None:
+        """Give the socket back."""
+        if self._systemd is not None and self._systemd.socket is not None:
+            self._systemd.socket.close()
 
 
 async def keep_told(notifier: Notifier, text: Callable[[], str], *, clock: Clock, watchdog_s: float) -> None:

@@ -15,7 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run until told to stop."""
-    from pathlib import Path  # noqa: PLC0415 - each side is imported in its own subcommand only
+    import os  # noqa: PLC0415 - each side is imported in its own subcommand only
+    from pathlib import Path  # noqa: PLC0415 - same
 
     from cli.errors import UsageError  # noqa: PLC0415 - same
     from prover.engines import ENGINES  # noqa: PLC0415 - same
@@ -26,4 +27,5 @@ def run(args: argparse.Namespace) -> int:
     if not DEVICE.fullmatch(device):
         raise UsageError(f"--device {args.device!r} must be auto, host or cuda:N")
     directory = Path(args.dir).expanduser().absolute()
-    return run_worker(WorkerConfig(dir=directory, device=device, engines=ENGINES))
+    supervised = "NOTIFY_SOCKET" in os.environ
+    return run_worker(WorkerConfig(dir=directory, device=device, engines=ENGINES, supervised=supervised))

@@ -49,6 +49,8 @@ class WorkerConfig(Struct, frozen=True):
     dir: Path
     device: str
     engines: Mapping[str, EngineMaker]
+    supervised: bool = False
+    """Whether systemd waits to hear that the worker is ready."""
     save_retry_s: float = 2.0
     """Between attempts to save a result while the disk refuses it."""
 
@@ -103,7 +105,8 @@ class Worker:
         async with server, asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             tasks.create_task(self._open_engines())
-            sdnotify.SystemdNotifier().notify("READY=1")
+            if self._config.supervised:
+                _say_ready()
             log.info("worker.listening", device=self._config.device, dir=str(self._config.dir), pid=os.getpid())
             await self._stopped.wait()
             server.close()
@@ -304,6 +307,14 @@ def _success(frame: Prove, proved: Proved) -> Ended:
 def _failure(frame: Prove, code: int, sentence: str) -> Ended:
     code = code if 1 <= code <= CODE_MAX else CODE_INTERNAL
     return Ended(job=frame.job, attempt=frame.attempt, code=code, detail=sentence[:TEXT_CHARS_MAX])
+
+
+def _say_ready() -> None:
+    """Tell systemd that the socket listens."""
+    notifier = sdnotify.SystemdNotifier()
+    notifier.notify("READY=1")
+    if notifier.socket is not None:
+        notifier.socket.close()
 
 
 def run(config: WorkerConfig) -> int:

@@ -103,7 +103,9 @@ class SmallHub:
 
     async def opened(self, count: int = 1) -> HubSession:
         """Wait until so many sessions were opened in all."""
-        await eventually(lambda: sum(session.is_open or session.has_ended for session in self.sessions) >= count, "a session")
+        await eventually(
+            lambda: sum(session.is_open or session.has_ended for session in self.sessions) >= count, "a session"
+        )
         await eventually(lambda: self.session.is_open, "the session to be open")
         return self.session
 
@@ -202,7 +204,11 @@ class SmallHub:
         elif session.authenticate(public_key):
             wanted = {(held.epoch, held.stream) for held in hello.held} | {(hello.epoch, stream) for stream in Stream}
             have = [
-                StreamHave(epoch=epoch, stream=stream, seq=self.stored[epoch, stream][-1].seq if self.stored.get((epoch, stream)) else 0)
+                StreamHave(
+                    epoch=epoch,
+                    stream=stream,
+                    seq=self.stored[epoch, stream][-1].seq if self.stored.get((epoch, stream)) else 0,
+                )
                 for epoch, stream in sorted(wanted)
             ]
             session.welcome(

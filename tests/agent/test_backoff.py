@@ -67,9 +67,7 @@ def test_a_stable_session_begins_the_count_anew_and_a_short_one_does_not() -> No
 
 
 def test_after_a_session_the_fleet_comes_back_over_the_spread() -> None:
-    waits = [
-        Backoff(random.Random(seed)).after(UNREACHABLE, session_s=100.0, spread_s=40.0) for seed in range(300)
-    ]
+    waits = [Backoff(random.Random(seed)).after(UNREACHABLE, session_s=100.0, spread_s=40.0) for seed in range(300)]
     assert max(waits) > 30.0
     assert min(waits) < 5.0
 

@@ -76,7 +76,9 @@ def test_a_hub_without_tls_off_this_machine_needs_insecure() -> None:
     assert not parse_hub("http://10.0.0.1:8470", insecure=True).secure
 
 
-@pytest.mark.parametrize("text", ["0.0.0.0:8471", "8471", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", "example.org:1"])
+@pytest.mark.parametrize(
+    "text", ["0.0.0.0:8471", "8471", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", "example.org:1"]
+)
 def test_the_local_view_stays_on_this_machine(text: str) -> None:
     with pytest.raises(ConfigFault, match="--local"):
         parse_local(text)

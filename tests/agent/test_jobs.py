@@ -230,7 +230,9 @@ def test_cancelling_a_proof_is_over_when_the_worker_says_so() -> None:
     proving(jobs)
     assert jobs.handle(Cancelled(JOB, 1)) == [SendAbort("host", JOB, 1)]
     assert jobs.renewable(["host"]) == []
-    assert jobs.handle(WorkerEnded("host", Ended(job=JOB, attempt=1, code=0))) == [Store(JobStopped(job=JOB, attempt=1))]
+    assert jobs.handle(WorkerEnded("host", Ended(job=JOB, attempt=1, code=0))) == [
+        Store(JobStopped(job=JOB, attempt=1))
+    ]
 
 
 def test_a_proof_finished_while_it_was_cancelled_is_forgotten() -> None:

@@ -221,9 +221,7 @@ async def test_events_are_delivered_and_forgotten_when_acknowledged(way: Way, hu
     assert way.view.last_ack_s is not None
 
 
-async def test_while_the_hub_is_away_everything_is_held_and_then_delivered_once(
-    hub: SmallHub, tmp_path: Path
-) -> None:
+async def test_while_the_hub_is_away_everything_is_held_and_then_delivered_once(hub: SmallHub, tmp_path: Path) -> None:
     await hub.stop()
     async with way_to(tmp_path, hub) as way:
         for number in range(50):

@@ -1,0 +1,502 @@
+"""A worker over its socket: in this process with an engine that does as told, then as a process of its own."""
+
+import asyncio
+import errno
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+import pytest
+
+from prover import worker_lock
+from prover.circuits import OTHER_WITNESS, VERIFICATION_KEY, WITNESS, ZKEY
+from prover.engine import EngineMaker
+from prover.engines import ENGINES
+from prover.errors import ProverError
+from prover.results import Results, ended_dir, read_all
+from prover.worker import Worker, WorkerConfig
+from prover.worker_link import QUEUE_FRAMES_MAX
+from tests.prover.scripted_engine import Control, engines
+from wire import codec
+from wire.jobs import Groth16Spec
+from wire.worker import Abort, Ended, Greeting, InputFile, Ping, Pong, Progress, Prove, Release
+
+ROOT = Path(__file__).parents[2]
+JOB = "01890a5d-ac96-774b-bcce-0000000000aa"
+JOB_2 = "01890a5d-ac96-774b-bcce-0000000000bb"
+DEADLINE_S = 30.0
+
+F = TypeVar("F")
+
+
+def prove(job: str = JOB, attempt: int = 1, engine: str = "groth16", inputs: dict[str, Path] | None = None) -> Prove:
+    files = [InputFile(role=role, path=str(path)) for role, path in (inputs or {}).items()]
+    return Prove(
+        job=job, attempt=attempt, engine=engine, spec=Groth16Spec(circuit="11" * 32, curve="bn128"), inputs=files
+    )
+
+
+class AgentEnd:
+    """The agent's end of one connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._splitter = codec.StreamReader()
+        self._frames: list[Any] = []
+
+    async def send(self, *frames: Any) -> None:
+        for frame in frames:
+            self._writer.write(codec.length_prefixed(frame))
+        await self._writer.drain()
+
+    async def send_raw(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def next(self) -> Any:
+        """The next frame; None when the worker closed the connection."""
+        async with asyncio.timeout(DEADLINE_S):
+            while not self._frames:
+                try:
+                    data = await self._reader.read(65_536)
+                except ConnectionResetError:
+                    return None
+                if not data:
+                    return None
+                self._frames += [codec.decode_from_worker(body) for body in self._splitter.feed(data)]
+        return self._frames.pop(0)
+
+    async def until(self, kind: type[F], matches: Callable[[F], bool] = lambda _: True) -> F:
+        """The next frame of one kind that matches; others are passed over."""
+        while True:
+            frame = await self.next()
+            assert frame is not None, f"the connection ended before a {kind.__name__} came"
+            if isinstance(frame, kind) and matches(frame):
+                return frame
+
+    async def phase(self, name: str) -> Progress:
+        return await self.until(Progress, lambda progress: progress.phase == name)
+
+    def close(self) -> None:
+        self._writer.transport.abort()
+
+
+@asynccontextmanager
+async def connected(directory: Path) -> AsyncIterator[tuple[AgentEnd, Greeting]]:
+    reader, writer = await asyncio.open_unix_connection(directory / "worker.sock")
+    agent = AgentEnd(reader, writer)
+    try:
+        greeting = await agent.next()
+        assert isinstance(greeting, Greeting)
+        yield agent, greeting
+    finally:
+        agent.close()
+
+
+@asynccontextmanager
+async def serving(
+    directory: Path, engine: Control | dict[str, EngineMaker], device: str = "host"
+) -> AsyncIterator[asyncio.Task[None]]:
+    """A worker on this loop, stopped by its signal at the end; a scripted proof that still waits is let go."""
+    makers = engines(engine.path) if isinstance(engine, Control) else engine
+    config = WorkerConfig(dir=directory, device=device, engines=makers, save_retry_s=0.01)
+    with worker_lock.take(directory):
+        task = asyncio.create_task(Worker(config).serve())
+        while not (directory / "worker.sock").exists():
+            assert not task.done(), task.exception()
+            await asyncio.sleep(0.005)
+        try:
+            yield task
+        finally:
+            if not task.done():
+                os.kill(os.getpid(), signal.SIGTERM)
+                if isinstance(engine, Control):
+                    engine.send("d")
+            async with asyncio.timeout(DEADLINE_S):
+                await task
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Iterator[Control]:
+    made = Control(tmp_path / "control")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "w"
+
+
+# --- the ordinary way -------------------------------------------------------------------------------------------------
+
+
+async def test_a_job_from_prove_to_release(directory: Path, control: Control) -> None:
+    async with serving(directory, control), connected(directory) as (agent, greeting):
+        assert (greeting.pid, greeting.device, greeting.current) == (os.getpid(), "host", None)
+        await agent.send(prove())
+        assert (await agent.phase("phase-0")).job == JOB
+        control.send("p")
+        await agent.phase("phase-1")
+        control.send("d")
+        ended = await agent.until(Ended)
+        assert (ended.code, ended.outputs[0].data, ended.timings_ms) == (0, b'{"proof":1}', {"phase-0": 1.0})
+        assert read_all(directory) == [ended]
+        await agent.send(Release(job=JOB, attempt=1), Ping(number=1))
+        await agent.until(Pong)
+        assert read_all(directory) == []
+        await agent.send(Release(job=JOB, attempt=1), Ping(number=2))
+        assert await agent.until(Pong) == Pong(number=2)
+
+
+async def test_pings_are_answered_while_a_proof_runs(directory: Path, control: Control) -> None:
+    async with serving(directory, control), connected(directory) as (agent, _):
+        await agent.send(prove())
+        await agent.phase("phase-0")
+        for number in range(1, 4):
+            await agent.send(Ping(number=number))
+            assert await agent.until(Pong) == Pong(number=number)
+
+
+async def test_the_folder_and_the_socket_are_for_the_owner_only(directory: Path, control: Control) -> None:
+    async with serving(directory, control):
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+        assert stat.S_IMODE((directory / "worker.sock").stat().st_mode) == 0o600
+
+
+# --- saying things again ------------------------------------------------------------------------------------------------
+
+
+async def test_prove_repeated_is_harmless(directory: Path, control: Control) -> None:
+    async with serving(directory, control), connected(directory) as (agent, _):
+        await agent.send(prove())
+        await agent.phase("phase-0")
+        await agent.send(prove())
+        assert (await agent.until(Progress)).phase == "phase-0"
+        control.send("d")
+        ended = await agent.until(Ended)
+        await agent.send(prove())
+        assert await agent.until(Ended) == ended
+
+
+async def test_a_new_agent_replaces_the_old_one_and_learns_everything(directory: Path, control: Control) -> None:
+    async with serving(directory, control), connected(directory) as (first, _):
+        await first.send(prove())
+        control.send("d")
+        ended = await first.until(Ended)
+        await first.send(prove(JOB_2))
+        await first.phase("phase-0")
+        async with connected(directory) as (second, greeting):
+            assert greeting.current is not None
+            assert (greeting.current.job, greeting.current.phase) == (JOB_2, "phase-0")
+            assert await second.until(Ended) == ended
+            while await first.next() is not None:
+                pass
+            control.send("d")
+            assert (await second.until(Ended)).job == JOB_2
+
+
+async def test_a_result_kept_is_said_by_the_next_process_too(directory: Path, control: Control) -> None:
+    async with serving(directory, control), connected(directory) as (agent, _):
+        await agent.send(prove())
+        control.send("e")
+        ended = await agent.until(Ended)
+    async with serving(directory, control), connected(directory) as (agent, _):
+        assert await agent.until(Ended) == ended
+    assert (ended.code, ended.detail) == (4, "the witness does not satisfy the circuit")
+
+
+# --- refusing, aborting, failing ----------------------------------------------------------------------------------------
+
+
+async def test_a_second_job_is_refused_and_nothing_is_kept_of_it(directory: Path, control: Control) -> None:
+    async with serving(directory, control), connected(directory) as (agent, _):
+        await agent.send(prove())
+        await agent.phase("phase-0")
+        await agent.send(prove(JOB_2))
+        refused = await agent.until(Ended)
+        assert (refused.job, refused.code) == (JOB_2, 6)
+        assert f"busy with job {JOB}" in refused.detail
+        await agent.send(prove(engine="groth16", attempt=2))
+        assert "busy" in (await agent.until(Ended)).detail
+        assert read_all(directory) == []
+
+
+async def test_an_unknown_engine_is_refused(directory: Path, control: Control) -> None:
+    async with serving(directory, control), connected(directory) as (agent, _):
+        await agent.send(prove(engine="cuzk"))
+        assert (await agent.until(Ended)).detail == "this worker has no engine 'cuzk'"
+
+
+async def test_an_abort_stops_at_the_next_phase_boundary(directory: Path, control: Control) -> None:
+    async with serving(directory, control), connected(directory) as (agent, _):
+        await agent.send(prove())
+        await agent.phase("phase-0")
+        await agent.send(Abort(job=JOB, attempt=1), Ping(number=1))
+        await agent.until(Pong)
+        control.send("p")
+        ended = await agent.until(Ended)
+        assert (ended.code, ended.outputs, ended.detail) == (0, [], "")
+        await agent.send(Abort(job=JOB, attempt=1))
+        assert await agent.until(Ended) == ended
+        await agent.send(Abort(job=JOB_2, attempt=3))
+        assert await agent.until(Ended) == Ended(job=JOB_2, attempt=3, code=0)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "says"),
+    [
+        ("e", 4, "the witness does not satisfy the circuit"),
+        ("m", 6, "memory did not suffice"),
+        ("x", 6, "internal fault of the prover (ValueError); the worker's log has the traceback"),
+        ("n", 6, "internal fault of the prover (LocalProtocolError)"),
+        ("s", 6, "internal fault of the prover (LocalProtocolError)"),
+    ],
+    ids=["the prover's own", "memory", "a bug", "no outputs", "outputs too large to send"],
+)
+async def test_every_failure_is_one_sentence(
+    directory: Path, control: Control, command: str, code: int, says: str
+) -> None:
+    async with serving(directory, control), connected(directory) as (agent, _):
+        await agent.send(prove())
+        control.send(command)
+        ended = await agent.until(Ended)
+        assert ended.code == code
+        assert says in ended.detail
+        assert "\n" not in ended.detail
+        assert "secret" not in ended.detail
+        await agent.send(Release(job=JOB, attempt=1), prove(JOB_2))
+        control.send("d")
+        assert (await agent.until(Ended, lambda end: end.job == JOB_2)).code == 0
+
+
+async def test_a_device_that_cannot_be_used_fails_the_job_with_its_sentence(directory: Path, control: Control) -> None:
+    async with serving(directory, control, device="cuda:9"), connected(directory) as (agent, _):
+        await agent.send(prove())
+        ended = await agent.until(Ended)
+        assert (ended.code, ended.detail) == (5, "cuda:9: there is no such card")
+
+
+async def test_a_full_disk_delays_the_result_and_loses_it_not(
+    directory: Path, control: Control, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    real_fsync = os.fsync
+
+    def refuse(_: int) -> None:
+        loop.call_soon_threadsafe(full.set)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with serving(directory, control), connected(directory) as (agent, _):
+        await agent.send(prove())
+        await agent.phase("phase-0")
+        monkeypatch.setattr("prover.results.os.fsync", refuse)
+        control.send("d")
+        await agent.phase("waiting for the disk")
+        assert full.is_set()
+        assert list(ended_dir(directory).iterdir()) == []
+        monkeypatch.setattr("prover.results.os.fsync", real_fsync)
+        assert (await agent.until(Ended)).outputs[0].data == b'{"proof":1}'
+        assert len(read_all(directory)) == 1
+
+
+# --- hostile and slow agents --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\xff\xff\xff\xff", b"\x00\x00\x00\x02\xc1\xc1", b"\x00\x00\x00\x06\x81\xa1t\xa2po"],
+    ids=["too long", "garbage", "a worker's frame"],
+)
+async def test_hostile_bytes_close_only_their_connection(directory: Path, control: Control, data: bytes) -> None:
+    async with serving(directory, control):
+        async with connected(directory) as (agent, _):
+            await agent.send(prove())
+            await agent.phase("phase-0")
+            await agent.send_raw(data)
+            while await agent.next() is not None:
+                pass
+        async with connected(directory) as (agent, greeting):
+            assert greeting.current is not None
+            control.send("d")
+            assert (await agent.until(Ended)).code == 0
+
+
+async def test_an_unknown_frame_is_passed_over(directory: Path, control: Control) -> None:
+    async with serving(directory, control), connected(directory) as (agent, _):
+        body = b"\x81\xa1t\xa4new!"
+        await agent.send_raw(len(body).to_bytes(4, "big") + body)
+        await agent.send(Ping(number=1))
+        assert await agent.until(Pong) == Pong(number=1)
+
+
+async def test_an_agent_that_does_not_read_loses_the_connection_and_nothing_else(
+    directory: Path, control: Control
+) -> None:
+    async with serving(directory, control):
+        reader, writer = await asyncio.open_unix_connection(directory / "worker.sock")
+        del reader
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        ping = codec.length_prefixed(Ping(number=1))
+        with pytest.raises(OSError, match=r"Broken pipe|reset|closed|lost"):
+            async with asyncio.timeout(DEADLINE_S):
+                while True:
+                    writer.write(ping * QUEUE_FRAMES_MAX)
+                    await writer.drain()
+                    if writer.transport.is_closing():
+                        raise OSError("closed")
+        async with connected(directory) as (agent, _):
+            await agent.send(prove())
+            control.send("d")
+            assert (await agent.until(Ended)).code == 0
+
+
+# --- signals ------------------------------------------------------------------------------------------------------------
+
+
+async def test_sigterm_without_a_job_ends_the_worker(directory: Path, control: Control) -> None:
+    async with serving(directory, control) as task, connected(directory) as (agent, _):
+        os.kill(os.getpid(), signal.SIGTERM)
+        async with asyncio.timeout(DEADLINE_S):
+            await task
+        assert await agent.next() is None
+        assert not (directory / "worker.sock").exists()
+
+
+async def test_sigterm_in_mid_proof_finishes_it_first(directory: Path, control: Control) -> None:
+    async with serving(directory, control) as task, connected(directory) as (agent, _):
+        await agent.send(prove())
+        await agent.phase("phase-0")
+        os.kill(os.getpid(), signal.SIGTERM)
+        await agent.send(Ping(number=1))
+        await agent.until(Pong)
+        await agent.send(prove(JOB_2))
+        assert (await agent.until(Ended)).job == JOB_2  # busy still, not dead
+        control.send("pd")
+        assert (await agent.until(Ended, lambda end: end.job == JOB)).code == 0
+        async with asyncio.timeout(DEADLINE_S):
+            await task
+    assert [ended.job for ended in read_all(directory)] == [JOB]
+
+
+async def test_a_second_sigterm_aborts_at_the_phase_boundary(directory: Path, control: Control) -> None:
+    async with serving(directory, control) as task, connected(directory) as (agent, _):
+        await agent.send(prove())
+        await agent.phase("phase-0")
+        for number in range(1, 3):
+            os.kill(os.getpid(), signal.SIGTERM)
+            await agent.send(Ping(number=number))
+            await agent.until(Pong)
+        control.send("p")
+        ended = await agent.until(Ended)
+        assert (ended.code, ended.detail) == (6, "the worker was stopped by a second signal before the proof was done")
+        async with asyncio.timeout(DEADLINE_S):
+            await task
+
+
+# --- a process of its own -----------------------------------------------------------------------------------------------
+
+
+def start(directory: Path, control: Control) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.prover.scripted_engine", str(directory), "host", str(control.path)],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+    )
+
+
+async def listening(directory: Path, process: subprocess.Popen[bytes]) -> None:
+    async with asyncio.timeout(DEADLINE_S):
+        while not (directory / "worker.sock").exists() or worker_lock.owner(directory) != process.pid:
+            assert process.poll() is None, process.communicate()
+            await asyncio.sleep(0.01)
+
+
+async def test_kill_9_keeps_what_was_finished_and_the_next_process_takes_over(
+    directory: Path, control: Control
+) -> None:
+    first = start(directory, control)
+    await listening(directory, first)
+    async with connected(directory) as (agent, greeting):
+        assert greeting.pid == first.pid
+        await agent.send(prove())
+        control.send("d")
+        ended = await agent.until(Ended)
+        await agent.send(prove(JOB_2))
+        await agent.phase("phase-0")
+        control.send("k")
+        while await agent.next() is not None:
+            pass
+    first.communicate()
+    assert first.returncode == -signal.SIGKILL
+    assert read_all(directory) == [ended]
+    second = start(directory, control)
+    await listening(directory, second)
+    async with connected(directory) as (agent, greeting):
+        assert greeting.current is None
+        assert await agent.until(Ended) == ended
+    second.terminate()
+    second.communicate()
+    assert second.returncode == 0
+
+
+async def test_a_second_worker_on_the_same_folder_is_refused(directory: Path, control: Control) -> None:
+    first = start(directory, control)
+    await listening(directory, first)
+    argv = [sys.executable, "-m", "cli.main", "worker", "--dir", str(directory), "--device", "host"]
+    second = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    first.terminate()
+    first.communicate()
+    assert second.returncode == 64
+    assert f"another worker (pid {first.pid}) has {directory}" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+async def test_a_path_too_long_for_a_socket_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ProverError, match="shorter path") as fault:
+        worker_lock.take(tmp_path / ("d" * 120))
+    assert fault.value.exit_code == 64
+
+
+# --- a real proof -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_real_proof_by_the_groth16_engine(directory: Path) -> None:
+    files = psutil.Process().num_fds()
+    async with serving(directory, dict(ENGINES)), connected(directory) as (agent, _):
+        for number, witness in enumerate((WITNESS, OTHER_WITNESS), start=1):
+            await agent.send(prove(attempt=number, inputs={"zkey": ZKEY, "wtns": witness}))
+            ended = await agent.until(Ended)
+            assert (ended.code, ended.detail) == (0, "")
+            outputs = {each.role: json.loads(each.data) for each in ended.outputs}
+            assert outputs["proof"]["protocol"] == "groth16"
+            assert len(outputs["public"]) == json.loads(VERIFICATION_KEY.read_text())["nPublic"]
+        await agent.send(prove(attempt=3, inputs={"zkey": WITNESS, "wtns": WITNESS}))
+        ended = await agent.until(Ended)
+        assert ended.code == 2
+        assert str(WITNESS) in ended.detail
+        await agent.send(prove(attempt=4, inputs={"zkey": ZKEY}))
+        assert (await agent.until(Ended)).code == 3
+    assert psutil.Process().num_fds() <= files + 1
+
+
+def test_results_of_a_stranger_in_the_folder_are_passed_over(tmp_path: Path) -> None:
+    results = Results(tmp_path)
+    ended = Ended(job=JOB, attempt=1, code=0)
+    results.save(ended)
+    (ended_dir(tmp_path) / f"{JOB_2}.1.msgpack").write_bytes(b"torn")
+    (ended_dir(tmp_path) / ".new-abc").write_bytes(b"half")
+    (ended_dir(tmp_path) / "notes.txt").write_text("hello")
+    assert read_all(tmp_path) == [ended]
+    assert len(Results(tmp_path)) == 1
+    assert read_all(tmp_path / "nowhere") == []
