@@ -30,6 +30,7 @@ from wire.frames import (
 )
 from wire.inputs import EventsReceived, StatusReceived
 from wire.jobs import Groth16Spec
+from wire.limits import HANDSHAKE_S
 from wire.reasons import Reason
 from wire.session import AgentSession, fingerprint
 
@@ -324,3 +325,11 @@ async def test_what_came_before_the_end_is_still_stored() -> None:
         met.home.gate.set()
         assert await met.over() == Reason.REPLACED.close_code
         assert met.home.stored == [1, 2]
+
+
+async def test_a_stranger_that_says_nothing_is_refused_when_its_time_is_over() -> None:
+    met = Meeting(FakeClock(), Config(data_dir=Path("unused")))
+    met.clock.move(HANDSHAKE_S + 0.001)
+    await asyncio.wait_for(met.life.run(), WAIT_S)
+    assert await met.over() == Reason.HANDSHAKE_TIMEOUT.close_code
+    assert not met.life.opened
