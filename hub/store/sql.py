@@ -28,7 +28,7 @@ from hub.store.records import (
     StoredEvent,
     StreamHead,
 )
-from hub.store.writer import QUEUE_MAX, Writer
+from hub.store.writer import QUEUE_MAX, Writer, complaint
 from wire.frames import Event, Stream
 from wire.jobs import JobState
 
@@ -70,7 +70,7 @@ class SqlStore:
             with self._reading.begin() as connection:
                 return query(connection)
         except SQLAlchemyError as error:
-            raise StoreUnavailable(f"the store could not read: {error}") from error
+            raise StoreUnavailable(f"the store could not read: {complaint(error)}") from error
 
     def stats(self) -> StoreStats:
         """How the writer fares."""

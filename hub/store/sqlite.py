@@ -19,6 +19,7 @@ from sqlalchemy.pool import QueuePool
 from hub.store.base import StoreUnavailable
 from hub.store.migrate import upgrade
 from hub.store.sql import READERS, SqlStore
+from hub.store.writer import complaint
 
 BUSY_S = 10.0
 """Waiting for a lock another process holds, for example a backup's."""
@@ -52,7 +53,7 @@ def _prepare(path: Path) -> tuple[Engine, Engine]:
     except SQLAlchemyError as error:
         writing.dispose()
         reading.dispose()
-        raise StoreUnavailable(f"{path}: cannot be opened as the hub's store: {error}") from error
+        raise StoreUnavailable(f"{path}: cannot be opened as the hub's store: {complaint(error)}") from error
     except BaseException:
         writing.dispose()
         reading.dispose()

@@ -1,7 +1,7 @@
 """The one writer: a thread that takes many operations into one transaction and answers only after its commit.
 
 An fsync costs milliseconds, so whatever queued up during one commit shares the next. Each operation runs in a
-savepoint of its own: one that fails takes nothing else with it, and its caller gets its exception. When the commit
+savepoint of its own: one that fails takes nothing else with it, and its caller gets its exception. When the database
 itself fails (a full disk), every operation of the batch has failed.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import structlog
 from msgspec import Struct
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from hub.store.base import StoreClosed, StoreError, StoreUnavailable
 
@@ -114,9 +114,9 @@ class Writer:
                 for pending in batch:
                     self._attempt(connection, pending)
         except SQLAlchemyError as error:
-            log.exception("the store could not commit", operations=len(batch))
+            log.error("the store could not commit", error=complaint(error), operations=len(batch))  # noqa: TRY400 - a trace adds nothing
             for pending in batch:
-                pending.error = StoreUnavailable(f"the store could not commit: {error}")
+                pending.error = StoreUnavailable(f"the store could not commit: {complaint(error)}")
         else:
             self.commits += 1
             self.operations += len(batch)
@@ -128,12 +128,25 @@ class Writer:
         try:
             with connection.begin_nested():
                 pending.result = pending.operation(connection)
+        except OperationalError:
+            raise  # a full disk or a broken file: SQLite may have undone the transaction already, so all of it failed
         except StoreError as error:
             pending.error = error
         except SQLAlchemyError as error:
-            pending.error = StoreUnavailable(f"the store could not write: {error}")
+            pending.error = StoreUnavailable(f"the store could not write: {complaint(error)}")
         except Exception as error:  # noqa: BLE001 - the outermost line of someone else's operation: it is their error
             pending.error = error
+
+
+def complaint(error: BaseException) -> str:
+    """What the database said first, without the statement and its values: these are other people's data."""
+    first: BaseException | None = error
+    said = type(error).__name__
+    while first is not None:  # undoing may fail as well; what came first is the reason
+        if isinstance(first, DBAPIError) and first.orig is not None:
+            said = str(first.orig)
+        first = first.__context__
+    return said
 
 
 def _resolve(batch: list[_Pending]) -> None:

@@ -123,6 +123,30 @@ async def test_a_reader_cannot_write(tmp_path: Path) -> None:
             await store._read(lambda c: c.execute(text("DELETE FROM artifacts")))
 
 
+async def test_what_the_database_complains_of_holds_nobodys_data(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        statement = text("INSERT INTO circuits (id, name) VALUES (:secret, 'x')")
+        with pytest.raises(StoreUnavailable) as refused:
+            await store.writer.submit(lambda c: c.execute(statement, {"secret": "hunter2"}))
+        assert "NOT NULL constraint failed" in str(refused.value)
+        assert "hunter2" not in str(refused.value)
+
+
+async def test_a_full_disk_fails_the_batch_and_the_store_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        pages = await store.writer.submit(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar())
+        await store.writer.submit(lambda c: c.exec_driver_sql(f"PRAGMA max_page_count = {pages}"))
+        answers = await asyncio.gather(
+            *(add(store, f"{number:0>4000}") for number in range(50)), return_exceptions=True
+        )
+        full = [answer for answer in answers if answer is not None]
+        assert full
+        assert all(isinstance(answer, StoreUnavailable) and "full" in str(answer) for answer in full)
+        await store.writer.submit(lambda c: c.exec_driver_sql(f"PRAGMA max_page_count = {10 * pages}"))
+        await add(store, "after")
+        assert await store.artifact("after") is not None
+
+
 async def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     path = tmp_path / "hub.sqlite"
     path.write_bytes(b"this is no database, but long enough to look like one" * 100)
