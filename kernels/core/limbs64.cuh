@@ -5,6 +5,10 @@
 
 #include "core/platform.cuh"
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 namespace provewire {
 
 template <class P>
@@ -19,53 +23,62 @@ struct Limbs {
   static HD constexpr u64 modulus(u32 i) { return P::modulus(i); }
   static HD constexpr u64 constant(u64 word, u32 /*i*/) { return word; }
 
+  // x + y + carry and x - y - borrow; the carry and the borrow are 0 or 1.
+  static HD u64 add_carry(u64 x, u64 y, u8& carry) {
+#if defined(__x86_64__)
+    unsigned long long z;
+    carry = _addcarry_u64(carry, x, y, &z);
+    return z;
+#else
+    const Wide sum = Wide{x} + y + carry;
+    carry = static_cast<u8>(sum >> 64);
+    return static_cast<u64>(sum);
+#endif
+  }
+  static HD u64 sub_borrow(u64 x, u64 y, u8& borrow) {
+#if defined(__x86_64__)
+    unsigned long long z;
+    borrow = _subborrow_u64(borrow, x, y, &z);
+    return z;
+#else
+    const Wide difference = Wide{x} - y - borrow;
+    borrow = static_cast<u8>(difference >> 64) & 1;
+    return static_cast<u64>(difference);
+#endif
+  }
+
   // x - modulus where that is not negative, else x; for x below twice the modulus.
   static HD void reduce_once(u64* x) {
     u64 y[n];
-    u64 borrow = 0;
+    u8 borrow = 0;
     UNROLL
-    for (u32 i = 0; i < n; ++i) {
-      const Wide difference = Wide{x[i]} - modulus(i) - borrow;
-      y[i] = static_cast<u64>(difference);
-      borrow = static_cast<u64>(difference >> 64) & 1;
-    }
-    const u64 keep = 0 - borrow;
+    for (u32 i = 0; i < n; ++i) y[i] = sub_borrow(x[i], modulus(i), borrow);
+    const u64 keep = u64{0} - borrow;
     UNROLL
     for (u32 i = 0; i < n; ++i) x[i] = (x[i] & keep) | (y[i] & ~keep);
   }
 
   static HD void add(u64* z, const u64* x, const u64* y) {
-    u64 carry = 0;
+    u8 carry = 0;
     UNROLL
-    for (u32 i = 0; i < n; ++i) {
-      const Wide sum = Wide{x[i]} + y[i] + carry;
-      z[i] = static_cast<u64>(sum);
-      carry = static_cast<u64>(sum >> 64);
-    }
+    for (u32 i = 0; i < n; ++i) z[i] = add_carry(x[i], y[i], carry);
     reduce_once(z);
   }
 
   static HD void sub(u64* z, const u64* x, const u64* y) {
-    u64 borrow = 0;
+    u8 borrow = 0;
     UNROLL
-    for (u32 i = 0; i < n; ++i) {
-      const Wide difference = Wide{x[i]} - y[i] - borrow;
-      z[i] = static_cast<u64>(difference);
-      borrow = static_cast<u64>(difference >> 64) & 1;
-    }
-    const u64 add_back = 0 - borrow;
-    u64 carry = 0;
+    for (u32 i = 0; i < n; ++i) z[i] = sub_borrow(x[i], y[i], borrow);
+    const u64 add_back = u64{0} - borrow;
+    u8 carry = 0;
     UNROLL
-    for (u32 i = 0; i < n; ++i) {
-      const Wide sum = Wide{z[i]} + (modulus(i) & add_back) + carry;
-      z[i] = static_cast<u64>(sum);
-      carry = static_cast<u64>(sum >> 64);
-    }
+    for (u32 i = 0; i < n; ++i) z[i] = add_carry(z[i], modulus(i) & add_back, carry);
   }
 
   // z = x * y / 2^(64 n) mod modulus. Each round adds x * y[i] and the multiple of the modulus that clears the
-  // lowest limb, and moves down by it.
-  static HD void multiply(u64* z, const u64* x, const u64* y) {
+  // lowest limb, and moves down by it. A call, not inlined: ten of them in one addition of points leave g++ 12
+  // too few registers, and take twice the time (Xeon, 2 vCPU, November 2026).
+  static HD_CALL void multiply(u64* z, const u64* x, const u64* y) {
     u64 t[n] = {};
     UNROLL
     for (u32 i = 0; i < n; ++i) {
