@@ -141,7 +141,7 @@ class Agent:
         )
         await view.start()
         stack.push_async_callback(view.close)
-        gpu_sensor = GpuSensor()
+        gpu_sensor = GpuSensor(config.data_dir, environ=config.environ, clock=self._clock)
         stack.push_async_callback(gpu_sensor.close)
         proxies = self._hub is not None and not self._hub.loopback
         client = await stack.enter_async_context(HttpClient(ca=config.ca, proxies=proxies))

@@ -226,12 +226,6 @@ async def ask(socket_path: Path) -> bytes:
         ) from None
 
 
-def reason_sentence(reason: ReasonView) -> str:
-    """``NAME (code): detail``, as people read it."""
-    number = "" if reason.code is None else f" ({reason.code})"
-    return f"{reason.name}{number}: {reason.detail}"
-
-
 def ask_now(socket_path: Path) -> bytes:
     """`ask`, for a command that has no event loop."""
     return asyncio.run(ask(socket_path))

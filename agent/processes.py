@@ -28,7 +28,7 @@ def start_detached(argv: Sequence[str], *, environ: Mapping[str, str], log_path:
         OSError: it cannot be started.
     """
     if log_path.exists() and log_path.stat().st_size > LOG_BYTES_MAX:
-        log_path.replace(log_path.with_suffix(".log.1"))
+        log_path.replace(log_path.with_name(log_path.name + ".1"))
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     return os.posix_spawn(
         argv[0],

@@ -1,7 +1,8 @@
-"""The program of the NVML child: reads every card once, prints one JSON report, ends. May hang or die; see `gpu`."""
+"""The program of the NVML child: reads every card once, writes one JSON report, ends. May hang or die; see `gpu`."""
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -89,4 +90,4 @@ def _number(value: int) -> int | None:
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(msgspec.json.encode(report()))
+    Path(sys.argv[1]).write_bytes(msgspec.json.encode(report()))

@@ -194,7 +194,9 @@ async def test_a_damaged_file_of_an_earlier_run_is_fetched_anew(fetching: Fetchi
 
 async def test_the_least_recently_used_go_first_and_what_is_in_use_never(tmp_path: Path) -> None:
     contents = [bytes([number]) * 1000 for number in range(4)]
-    inputs = [Input(role=f"r{n}", sha256=hashlib.sha256(data).hexdigest(), bytes_=1000) for n, data in enumerate(contents)]
+    inputs = [
+        Input(role=f"r{n}", sha256=hashlib.sha256(data).hexdigest(), bytes_=1000) for n, data in enumerate(contents)
+    ]
     async with running_hub() as hub, HttpClient(ca=None, proxies=False) as client:
         hub.artifacts = {each.sha256: data for each, data in zip(inputs, contents, strict=True)}
         fetching = Fetching(hub, tmp_path / "a", client, keep_bytes=2000)

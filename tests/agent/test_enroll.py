@@ -179,7 +179,13 @@ async def test_an_answer_that_is_not_the_hubs_is_not_believed(
 @pytest.mark.parametrize(
     ("status", "body", "kind", "name", "says"),
     [
-        (401, {"code": "token_expired", "detail": "it was good until noon"}, Kind.REFUSED, "enrol_token_expired", "noon"),
+        (
+            401,
+            {"code": "token_expired", "detail": "it was good until noon"},
+            Kind.REFUSED,
+            "enrol_token_expired",
+            "noon",
+        ),
         (401, {"code": "token_used_up"}, Kind.REFUSED, "enrol_token_used_up", "no reason"),
         (401, "not json", Kind.REFUSED, "enrol_unknown", "no reason"),
         (429, {}, Kind.UNREACHABLE, "http_429", "now"),

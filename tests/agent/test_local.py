@@ -1,0 +1,149 @@
+import asyncio
+import json
+import socket
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp.test_utils import unused_port
+
+from agent.backoff import of_reason
+from agent.errors import StatusUnreachable
+from agent.local import RETRY_S, LocalStatus, LocalView, ask, by_name, hub_view, is_healthy
+from agent.uplink import State, UplinkView
+from tests.agent.samples import EPOCHS
+from tests.agent.virtual_time import VirtualClock, eventually
+from wire.reasons import Reason
+from wire.status import OutboxReading, WorkerReading, WorkerState
+
+
+class Serving:
+    """A local view of a made-up agent."""
+
+    def __init__(self, folder: Path, local: tuple[str, int] | None) -> None:
+        self.clock = VirtualClock()
+        self.uplink = UplinkView(url="https://hub.example.org")
+        self.path = folder / "agent.sock"
+        self.view = LocalView(self.snapshot, socket_path=self.path, local=local, clock=self.clock)
+
+    def snapshot(self) -> LocalStatus:
+        return LocalStatus(
+            agent_id=None,
+            name="node-a",
+            epoch=EPOCHS[0],
+            pid=1,
+            version="1.2.3",
+            uptime_s=1.0,
+            healthy=is_healthy(self.uplink, self.clock.now_s),
+            hub=hub_view(self.uplink, now_s=self.clock.now_s, insecure=False),
+            host=None,
+            gpus=[],
+            gpu_problem="",
+            workers=[by_name(WorkerReading(device="host", state=WorkerState.PROVING, pid=7))],
+            jobs=[],
+            outbox=by_name(OutboxReading(events_held=1, bytes_held=2)),
+            observe=False,
+        )
+
+    async def status(self) -> Any:
+        return json.loads(await ask(self.path))
+
+
+@asynccontextmanager
+async def serving(folder: Path, local: tuple[str, int] | None = None) -> AsyncIterator[Serving]:
+    made = Serving(folder, local)
+    await made.view.start()
+    try:
+        yield made
+    finally:
+        await made.view.close()
+
+
+async def get(url: str, **headers: str) -> tuple[int, Any]:
+    async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as response:
+        text = await response.text()
+        return response.status, json.loads(text) if text.startswith("{") else text
+
+
+async def test_the_status_is_served_on_the_unix_socket_by_long_names(tmp_path: Path) -> None:
+    async with serving(tmp_path) as made:
+        assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
+        status = await made.status()
+        assert status["workers"] == [{"device": "host", "state": "proving", "pid": 7, "detail": ""}]
+        assert status["outbox"] == {"events_held": 1, "bytes_held": 2, "dropped": 0}
+        assert status["hub"]["state"] == "starting"
+        assert (status["hub"]["last_ack_age_s"], status["hub"]["last_reason"]) == (None, None)
+    assert not made.path.exists()
+
+
+async def test_reasons_and_ages_are_shown(tmp_path: Path) -> None:
+    async with serving(tmp_path) as made:
+        made.uplink.last_reason = of_reason(Reason.WRONG_HUB_KEY, "fingerprint differs", 0.0, refused=True)
+        made.uplink.state = State.REFUSED
+        made.uplink.last_ack_s = made.clock.now_s - 12.5
+        made.uplink.next_attempt_s = made.clock.now_s + 30
+        hub = (await made.status())["hub"]
+        assert (hub["state"], hub["last_ack_age_s"], hub["next_attempt_in_s"]) == ("refused", 12.5, 30.0)
+        assert (hub["last_reason"]["code"], hub["last_reason"]["name"]) == (11, "WRONG_HUB_KEY")
+        assert "fingerprint differs" in hub["last_reason"]["detail"]
+
+
+async def test_health_means_acknowledged(tmp_path: Path) -> None:
+    async with serving(tmp_path, ("127.0.0.1", 0)) as made:
+        await made.view.serve_loopback()
+        assert made.view.address is not None
+        url = f"http://127.0.0.1:{made.view.address[1]}/healthz"
+        assert (await get(url))[0] == 503
+        made.uplink.state, made.uplink.last_ack_s = State.OPEN, made.clock.now_s
+        status, body = await get(url)
+        assert (status, body["healthy"], body["hub_state"]) == (200, True, "open")
+        made.clock.now_s += made.uplink.lost_after_s
+        assert (await get(url))[0] == 503
+
+
+async def test_the_loopback_view_answers_only_to_loopback_names(tmp_path: Path) -> None:
+    async with serving(tmp_path, ("127.0.0.1", 0)) as made:
+        await made.view.serve_loopback()
+        assert made.view.address is not None
+        port = made.view.address[1]
+        url = f"http://127.0.0.1:{port}/status"
+        assert (await get(url))[0] == 200
+        assert (await get(url, Host=f"localhost:{port}"))[0] == 200
+        assert (await get(url, Host=f"evil.example.org:{port}"))[0] == 403
+        assert (await get(f"http://127.0.0.1:{port}/other"))[0] == 404
+
+
+async def test_a_port_that_is_taken_is_tried_again(tmp_path: Path) -> None:
+    port = unused_port()
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        async with serving(tmp_path, ("127.0.0.1", port)) as made:
+            task = asyncio.create_task(made.view.serve_loopback())
+            await eventually(lambda: made.clock.sleeping, "the first attempt")
+            assert (await made.status())["name"] == "node-a"
+            other.close()
+            await made.clock.advance(RETRY_S)
+            await task
+            assert (await get(f"http://127.0.0.1:{port}/status"))[0] == 200
+
+
+async def test_a_socket_left_by_a_killed_agent_is_replaced(tmp_path: Path) -> None:
+    left = socket.socket(socket.AF_UNIX)
+    left.bind(str(tmp_path / "agent.sock"))
+    left.close()
+    with pytest.raises(StatusUnreachable):
+        await ask(tmp_path / "agent.sock")
+    async with serving(tmp_path) as made:
+        assert (await made.status())["version"] == "1.2.3"
+
+
+async def test_nobody_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StatusUnreachable, match="no agent answers at .*; is it running") as unreachable:
+        await ask(tmp_path / "agent.sock")
+    assert unreachable.value.exit_code == 69
