@@ -16,7 +16,6 @@ THREADS: Final = 256
 """Threads of a block wherever nothing asks for another number."""
 COUNTERS_MAX: Final = (1 << 31) - 1
 """Counts and indices of sorted entries are 31 bits wide."""
-GRID_Y_MAX: Final = 65_535
 
 TILE_LOG_MAX: Final = 10
 """2^10 elements of 32 bytes are 32 KiB: shared memory that every device has."""

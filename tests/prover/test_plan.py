@@ -10,7 +10,6 @@ from prover.backends.base import Traits
 from prover.plan import (
     COUNTERS_MAX,
     ELEMENT_BYTES,
-    GRID_Y_MAX,
     choose_window,
     flat,
     plan_msm,
@@ -89,7 +88,7 @@ def test_multi_exponentiations(count: int, device: Traits, window_bits: int | No
         assert [first for first, _ in chunks] == [i * plan.chunk for i in range(len(chunks))]
     launch, per_thread = plan.sort_launch(max(1, min(count, plan.chunk)))
     assert launch.blocks_x * launch.threads * per_thread >= min(count, plan.chunk)
-    assert launch.blocks_y == plan.windows <= GRID_Y_MAX
+    assert launch.blocks_y == plan.windows <= 65_535
     for sum_bytes in (128, 256):
         reduction = plan.reduce_launch(sum_bytes)
         assert reduction.blocks_y == plan.windows
