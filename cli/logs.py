@@ -13,6 +13,11 @@ import structlog
 from cli.errors import UsageError
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+# Without the values of local variables: among them are keys, tokens and witnesses.
+TRACEBACKS = structlog.dev.RichTracebackFormatter(show_locals=False)
+DICT_TRACEBACKS = structlog.processors.ExceptionRenderer(
+    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+)
 FORMS = ("console", "json")
 
 
@@ -35,9 +40,9 @@ def configure() -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     last: list[structlog.typing.Processor] = (
-        [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        [DICT_TRACEBACKS, structlog.processors.JSONRenderer()]
         if form == "json"
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=TRACEBACKS)]
     )
     structlog.configure(
         processors=[

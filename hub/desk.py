@@ -319,13 +319,12 @@ class Desk:
         if picture is None or self.courier is None:
             return
         job = picture.job
-        zkey = job.input("zkey")
         frame = AssignJob(
             job=job.id,
             attempt=attempt.attempt,
             lease_s=self._config.lease_s,
             engine=job.engine,
-            spec=Groth16Spec(circuit="" if zkey is None else zkey.sha256, curve=job.curve),
+            spec=Groth16Spec(circuit=job.circuit_id, curve=job.curve),
             inputs=list(job.inputs),
             outputs=OUTPUT_ROLES,
             fetch_token=self._keys.fetch_token(job.id, attempt.attempt, attempt.agent_id),

@@ -8,8 +8,7 @@ from hub import ports
 from hub.api import models, views
 from hub.api.errors import Problem, not_found
 from hub.api.route import JSON, PAGE_PARAMETERS, Answer, Route, answer, cut_page, read_body, read_page
-from hub.ids import uuid7
-from hub.store.base import NameTaken
+from hub.store.base import KeyTaken, NameTaken
 from hub.store.records import Artifact, Circuit
 from hub.verify import FileProblem, VerifierBusy
 
@@ -49,7 +48,7 @@ async def register_circuit(request: web.Request) -> web.Response:
     artifact = await uploaded(request, wanted.zkey, "proving key")
     store = request.app[ports.STORE]
     known = await store.circuit(wanted.name)
-    if known is not None and known.zkey_sha256 == wanted.zkey:
+    if known is not None and known.id == wanted.zkey:
         return answer(views.circuit_view(known))
     try:
         info = await request.app[ports.VERIFIER].inspect_circuit(request.app[ports.ARTIFACTS].path(wanted.zkey))
@@ -60,9 +59,8 @@ async def register_circuit(request: web.Request) -> web.Response:
     try:
         circuit, created = await store.add_circuit(
             Circuit(
-                id=uuid7(),
+                id=wanted.zkey,
                 name=wanted.name,
-                zkey_sha256=wanted.zkey,
                 zkey_bytes=artifact.bytes_,
                 curve=info.curve,
                 n_public=info.n_public,
@@ -76,6 +74,8 @@ async def register_circuit(request: web.Request) -> web.Response:
         raise Problem(
             HTTPStatus.CONFLICT, "name_taken", f"the name {wanted.name} belongs to another proving key; choose another"
         ) from error
+    except KeyTaken as error:
+        raise Problem(HTTPStatus.CONFLICT, "key_taken", f"{error}; use that name, or its id") from error
     status = HTTPStatus.CREATED if created else HTTPStatus.OK
     return answer(views.circuit_view(circuit), status=status, headers={"Location": f"/api/v1/circuits/{circuit.id}"})
 

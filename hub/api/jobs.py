@@ -63,7 +63,7 @@ async def submit_job(request: web.Request) -> web.Response:
         engine=ENGINE,
         curve=circuit.curve,
         inputs=(
-            Input(role="zkey", sha256=circuit.zkey_sha256, bytes_=circuit.zkey_bytes),
+            Input(role="zkey", sha256=circuit.id, bytes_=circuit.zkey_bytes),
             Input(role="wtns", sha256=witness.sha256, bytes_=witness.bytes_),
         ),
         created_at_ms=request.app[ports.CLOCK].time_ms(),
@@ -108,14 +108,12 @@ async def _check_pair(request: web.Request, circuit: Circuit, witness: str) -> N
     Raises:
         Problem: 422 with the file's sentence, 503 when too many checks wait.
     """
-    pair = (circuit.zkey_sha256, witness)
+    pair = (circuit.id, witness)
     if pair in request.app[PAIRS]:
         return
     artifacts = request.app[ports.ARTIFACTS]
     try:
-        info = await request.app[ports.VERIFIER].inspect_witness(
-            artifacts.path(circuit.zkey_sha256), artifacts.path(witness)
-        )
+        info = await request.app[ports.VERIFIER].inspect_witness(artifacts.path(circuit.id), artifacts.path(witness))
     except VerifierBusy as error:
         raise busy(error) from error
     if isinstance(info, FileProblem):

@@ -118,10 +118,9 @@ class CircuitRequest(Request, frozen=True):
 class CircuitView(Struct, frozen=True):
     """A registered circuit."""
 
-    id: Uuid
+    id: Annotated[Sha256, Meta(description="digest of its .zkey")]
     name: str
     curve: str
-    zkey: Sha256
     zkey_bytes: int
     n_public: int
     n_vars: int
@@ -179,7 +178,7 @@ class JobView(Struct, frozen=True, kw_only=True):
 
     id: Uuid
     circuit: Annotated[str, Meta(description="name of the circuit")]
-    circuit_id: Uuid
+    circuit_id: Sha256
     state: Annotated[str, Meta(description="queued, leased, running, verifying, done, failed, cancelled")]
     priority: int
     attempt: Annotated[int, Meta(description="number of the latest attempt; 0 before the first")]

@@ -294,7 +294,6 @@ def circuit_view(circuit: Circuit) -> models.CircuitView:
         id=circuit.id,
         name=circuit.name,
         curve=circuit.curve,
-        zkey=circuit.zkey_sha256,
         zkey_bytes=circuit.zkey_bytes,
         n_public=circuit.n_public,
         n_vars=circuit.n_vars,

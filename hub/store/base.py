@@ -10,6 +10,7 @@ StoreError
 └── Conflict               the request contradicts what is stored
     ├── HoleInStream
     ├── NameTaken
+    ├── KeyTaken
     └── IdempotencyConflict
 """
 
@@ -77,6 +78,10 @@ class HoleInStream(Conflict):
 
 class NameTaken(Conflict):
     """Another circuit has this name."""
+
+
+class KeyTaken(Conflict):
+    """This circuit has another name."""
 
 
 class IdempotencyConflict(Conflict):
@@ -176,6 +181,7 @@ class Store(Protocol):
 
         Raises:
             NameTaken: the name belongs to another key.
+            KeyTaken: the key is registered by another name.
         """
 
     async def circuit(self, id_or_name: str) -> Circuit | None:

@@ -83,8 +83,9 @@ class Circuit(Struct, frozen=True, kw_only=True):
     """A registered proving key."""
 
     id: str
+    """SHA-256 of the .zkey: what a circuit is named by, and the artifact that holds it."""
     name: str
-    zkey_sha256: str
+    """What people call it."""
     zkey_bytes: int
     curve: str
     n_public: int

@@ -95,9 +95,8 @@ ARTIFACTS = Table(
 CIRCUITS = Table(
     "circuits",
     METADATA,
-    Column("id", Text, primary_key=True),
+    Column("id", Text, ForeignKey("artifacts.sha256"), primary_key=True),
     Column("name", Text, nullable=False, unique=True),
-    Column("zkey_sha256", Text, ForeignKey("artifacts.sha256"), nullable=False),
     Column("zkey_bytes", BigInteger, nullable=False),
     Column("curve", Text, nullable=False),
     Column("n_public", BigInteger, nullable=False),

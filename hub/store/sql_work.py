@@ -11,6 +11,7 @@ from hub.store.base import (
     HoleInStream,
     IdempotencyConflict,
     IngestResult,
+    KeyTaken,
     NameTaken,
     Step,
 )
@@ -50,14 +51,17 @@ def artifact_of(connection: Connection, sha256: str) -> Artifact | None:
 
 def add_circuit(connection: Connection, circuit: Circuit) -> tuple[Circuit, bool]:
     """Register a circuit."""
-    row = connection.execute(select(CIRCUITS).where(CIRCUITS.c.name == circuit.name)).mappings().one_or_none()
-    if row is None:
-        connection.execute(insert(CIRCUITS), to_row(circuit))
-        return circuit, True
-    known = from_row(Circuit, row)
-    if known.zkey_sha256 != circuit.zkey_sha256:
-        raise NameTaken(f"the name {circuit.name!r} belongs to the circuit with key {known.zkey_sha256}")
-    return known, False
+    same = (CIRCUITS.c.id == circuit.id) | (CIRCUITS.c.name == circuit.name)
+    known = [from_row(Circuit, row) for row in connection.execute(select(CIRCUITS).where(same)).mappings()]
+    for other in known:
+        if other.id != circuit.id:
+            raise NameTaken(f"the name {circuit.name!r} belongs to the circuit {other.id}")
+        if other.name != circuit.name:
+            raise KeyTaken(f"the circuit {circuit.id} is registered as {other.name!r}")
+    if known:
+        return known[0], False
+    connection.execute(insert(CIRCUITS), to_row(circuit))
+    return circuit, True
 
 
 def circuit(connection: Connection, id_or_name: str) -> Circuit | None:

@@ -107,9 +107,8 @@ class RunningHub:
             await self.store.add_artifact(Artifact(sha256=digests[-1], bytes_=len(content), created_at_ms=1))
         circuit, _ = await self.store.add_circuit(
             Circuit(
-                id=uuid7(),
+                id=digests[0],
                 name="toy",
-                zkey_sha256=digests[0],
                 zkey_bytes=len(toy.zkey),
                 curve="bn128",
                 n_public=2,

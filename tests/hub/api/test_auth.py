@@ -76,8 +76,8 @@ async def test_a_fetch_token_opens_the_inputs_of_its_job_while_it_is_leased(web:
 
         witness = assigned.inputs[1].sha256
         other = await web.upload(b"another job's input")
-        assert assigned.inputs[0].sha256 == circuit["zkey"]
-        assert await status("GET", f"/api/v1/artifacts/{circuit['zkey']}") == 200
+        assert assigned.inputs[0].sha256 == circuit["id"]
+        assert await status("GET", f"/api/v1/artifacts/{circuit['id']}") == 200
         assert await status("HEAD", f"/api/v1/artifacts/{witness}") == 200
         assert await status("GET", f"/api/v1/artifacts/{other}") == 403
         assert await status("PUT", f"/api/v1/artifacts/{witness}") == 403

@@ -12,6 +12,7 @@ from hub.store.base import (
     ForeignReference,
     HoleInStream,
     IdempotencyConflict,
+    KeyTaken,
     NameTaken,
     Step,
     Store,
@@ -85,9 +86,8 @@ async def an_agent(store: Store, name: str = "n1") -> Agent:
 
 def a_circuit(name: str = "c1", key: str = "a") -> Circuit:
     return Circuit(
-        id=f"id of {name}",
+        id=key * 64,
         name=name,
-        zkey_sha256=key * 64,
         zkey_bytes=5,
         curve="bn128",
         n_public=1,
@@ -101,7 +101,7 @@ def a_circuit(name: str = "c1", key: str = "a") -> Circuit:
 def a_job(name: str = "j1", **changes: object) -> Job:
     job = Job(
         id=name,
-        circuit_id="id of c1",
+        circuit_id="a" * 64,
         engine="groth16",
         curve="bn128",
         inputs=(Input("zkey", "a" * 64, 5), Input("wtns", "b" * 64, 6)),
@@ -213,10 +213,11 @@ async def test_a_circuits_name_belongs_to_one_key(store: Store) -> None:
         await store.add_artifact(Artifact(sha256=digest, bytes_=5, created_at_ms=1))
     circuit, new = await store.add_circuit(a_circuit())
     assert new
-    again = msgspec.structs.replace(a_circuit(), id="another id")
-    assert await store.add_circuit(again) == (circuit, False)
+    assert await store.add_circuit(msgspec.structs.replace(a_circuit(), created_at_ms=9)) == (circuit, False)
     with pytest.raises(NameTaken, match="'c1' belongs to"):
         await store.add_circuit(a_circuit(key="b"))
+    with pytest.raises(KeyTaken, match="registered as 'c1'"):
+        await store.add_circuit(a_circuit("c2"))
     assert await store.circuit("c1") == await store.circuit(circuit.id) == circuit
     assert await store.circuit("nothing") is None
     assert await store.circuits() == [circuit]

@@ -77,7 +77,6 @@ def upgrade() -> None:
         "circuits",
         sa.Column("id", sa.Text(), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
-        sa.Column("zkey_sha256", sa.Text(), nullable=False),
         sa.Column("zkey_bytes", sa.BigInteger(), nullable=False),
         sa.Column("curve", sa.Text(), nullable=False),
         sa.Column("n_public", sa.BigInteger(), nullable=False),
@@ -85,7 +84,7 @@ def upgrade() -> None:
         sa.Column("domain_size", sa.BigInteger(), nullable=False),
         sa.Column("verification_key", sa.LargeBinary(), nullable=False),
         sa.Column("created_at_ms", sa.BigInteger(), nullable=False),
-        sa.ForeignKeyConstraint(["zkey_sha256"], ["artifacts.sha256"], name=op.f("fk_circuits_zkey_sha256")),
+        sa.ForeignKeyConstraint(["id"], ["artifacts.sha256"], name=op.f("fk_circuits_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_circuits")),
         sa.UniqueConstraint("name", name=op.f("uq_circuits_name")),
     )

@@ -62,7 +62,6 @@ CREATE TABLE browser_sessions (
 CREATE TABLE circuits (
 	id TEXT NOT NULL, 
 	name TEXT NOT NULL, 
-	zkey_sha256 TEXT NOT NULL, 
 	zkey_bytes BIGINT NOT NULL, 
 	curve TEXT NOT NULL, 
 	n_public BIGINT NOT NULL, 
@@ -71,10 +70,10 @@ CREATE TABLE circuits (
 	verification_key BLOB NOT NULL, 
 	created_at_ms BIGINT NOT NULL, 
 	CONSTRAINT pk_circuits PRIMARY KEY (id), 
-	CONSTRAINT fk_circuits_zkey_sha256 FOREIGN KEY(zkey_sha256) REFERENCES artifacts (sha256), 
+	CONSTRAINT fk_circuits_id FOREIGN KEY(id) REFERENCES artifacts (sha256), 
 	CONSTRAINT uq_circuits_name UNIQUE (name)
 );
-INSERT INTO "circuits" VALUES('01900000-0000-7000-8000-00000000000c','merkle','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',4,'bn128',1,4,8,X'7B7D',7);
+INSERT INTO "circuits" VALUES('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','merkle',4,'bn128',1,4,8,X'7B7D',7);
 CREATE TABLE enroll_tokens (
 	id TEXT NOT NULL, 
 	secret_hash BLOB NOT NULL, 
@@ -144,7 +143,7 @@ CREATE TABLE jobs (
 	CONSTRAINT fk_jobs_circuit_id FOREIGN KEY(circuit_id) REFERENCES circuits (id), 
 	CONSTRAINT uq_jobs_idempotency_key UNIQUE (idempotency_key)
 );
-INSERT INTO "jobs" VALUES('01900000-0000-7000-8000-00000000000d','01900000-0000-7000-8000-00000000000c','groth16','bn128','[{"role":"zkey","sha":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","n":4},{"role":"wtns","sha":"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb","n":4}]',8,0,NULL,'','leased',1,0,NULL,'',NULL,NULL,NULL,NULL,'{}',1);
+INSERT INTO "jobs" VALUES('01900000-0000-7000-8000-00000000000d','aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','groth16','bn128','[{"role":"zkey","sha":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","n":4},{"role":"wtns","sha":"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb","n":4}]',8,0,NULL,'','leased',1,0,NULL,'',NULL,NULL,NULL,NULL,'{}',1);
 CREATE TABLE login_codes (
 	code_hash BLOB NOT NULL, 
 	expires_at_ms BIGINT NOT NULL, 
