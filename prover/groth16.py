@@ -12,7 +12,7 @@ With w the witness (w_0 = 1), N the domain's size, g the coset's generator and r
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -27,7 +27,7 @@ from prover.formats.zkey import ZKey
 from prover.keys import BLINDING_SCALARS, LoadedKey, PointSet
 from prover.msm import Points, multi_exponentiate, sum_bytes
 from prover.ntt import forward, inverse_to_coset
-from prover.plan import ELEMENT_BYTES, flat, plan_msm, proof_bytes
+from prover.plan import ELEMENT_BYTES, flat, phase_weights, plan_msm, proof_bytes
 from prover.verify import why_rejected
 
 PHASES: Final[tuple[str, ...]] = (
@@ -44,7 +44,7 @@ PHASES: Final[tuple[str, ...]] = (
 """The phases of a proof in their order."""
 
 Progress = Callable[[str, int, int], None]
-"""Called with a phase, what is done of it, and its whole."""
+"""Called with the phase in hand, and how much of the whole proof is done, of how much: units of `phase_weights`."""
 
 _COMBINED: Final = 5
 """Points that make up C."""
@@ -103,9 +103,12 @@ class ProofResult:
 class _Phases:
     """Runs phases in order: asks whether to go on, reports, takes the time."""
 
-    def __init__(self, progress: Progress, cancelled: Callable[[], bool]) -> None:
+    def __init__(self, progress: Progress, cancelled: Callable[[], bool], weights: Mapping[str, int]) -> None:
         self._progress = progress
         self._cancelled = cancelled
+        self._weights = weights
+        self._whole = sum(weights.values())
+        self._behind = 0
         self.timings_ms: dict[str, float] = {}
 
     @contextmanager
@@ -113,19 +116,18 @@ class _Phases:
         """Run the body as a phase; what it gets reports how much of it is done."""
         if self._cancelled():
             raise Cancelled(f"the proof was cancelled before its phase {name}")
-        whole = 1
+        weight = self._weights[name]
 
         def report(done: int, total: int) -> None:
-            nonlocal whole
-            whole = max(total, 1)
             if 0 < done < total:
-                self._progress(name, done, total)
+                self._progress(name, self._behind + weight * done // total, self._whole)
 
         begin = time.perf_counter()
-        self._progress(name, 0, whole)
+        self._progress(name, self._behind, self._whole)
         yield report
         self.timings_ms[name] = (time.perf_counter() - begin) * 1000
-        self._progress(name, whole, whole)
+        self._behind += weight
+        self._progress(name, self._behind, self._whole)
 
 
 def prove(
@@ -157,7 +159,8 @@ def prove(
         Cancelled: ``cancelled`` said so.
     """
     check_pair(zkey, witness)
-    phases = _Phases(progress, cancelled)
+    weights = phase_weights(n_vars=zkey.n_vars, n_public=zkey.n_public, domain_size=zkey.domain_size)
+    phases = _Phases(progress, cancelled, weights)
     with ExitStack() as stack:
         with phases.phase("key"):
             key = stack.enter_context(LoadedKey(zkey, backend))

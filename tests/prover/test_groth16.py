@@ -237,17 +237,14 @@ def test_progress_and_order_of_phases(bundled: tuple[ZKey, Witness], host: HostB
     steps: list[tuple[str, int, int]] = []
     prove(*bundled, host, progress=lambda *step: steps.append(step), tuning=Tuning(chunk=700))
     assert list(dict.fromkeys(phase for phase, _, _ in steps)) == list(PHASES)
+    # Done never goes back, begins at nothing and ends at the whole; every phase has its share of it.
+    (whole,) = {total for _, _, total in steps}
+    assert [done for _, done, _ in steps] == sorted(done for _, done, _ in steps)
+    assert (steps[0][1], steps[-1][1]) == (0, whole)
     for phase in PHASES:
-        of_phase = [(done, total) for name, done, total in steps if name == phase]
-        assert of_phase[0][0] == 0
-        assert of_phase[-1][0] == of_phase[-1][1]
-        assert [done for done, _ in of_phase] == sorted(done for done, _ in of_phase)
-    assert [step for step in steps if step[0] == "msm_h"] == [
-        ("msm_h", 0, 1),
-        ("msm_h", 1, 3),
-        ("msm_h", 2, 3),
-        ("msm_h", 3, 3),
-    ]
+        first, *_, last = [done for name, done, _ in steps if name == phase]
+        assert first < last
+    assert len([step for step in steps if step[0] == "msm_h"]) == 4  # three chunks
 
 
 @pytest.mark.parametrize("phase", PHASES)

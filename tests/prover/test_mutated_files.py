@@ -62,7 +62,7 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None)
 def test_no_damage_reaches_a_kernel_unchecked(folder: Path, backend: Backend, seed: int) -> None:
-    chance = random.Random(seed)  # noqa: S311 - a seed makes an example repeatable
+    chance = random.Random(seed)
     key = damaged(KEY, chance) if seed % 4 else KEY
     outcome(folder, backend, key, damaged(WITNESS, chance) if seed % 4 in {0, 1} else WITNESS)
 

@@ -117,7 +117,7 @@ def test_a_witness_of_another_circuit_is_told_by_both_numbers(read: Read, tmp_pa
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=400, deadline=None)
 def test_a_mutated_witness_is_refused_in_one_sentence_or_still_in_range(read: Read, seed: int) -> None:
-    chance = random.Random(seed)  # noqa: S311 - a seed makes an example repeatable
+    chance = random.Random(seed)
     octets = bytearray(wtns(VALUES).file())
     start = chance.randrange(len(octets))
     match chance.randrange(4):

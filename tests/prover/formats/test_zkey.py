@@ -201,7 +201,7 @@ def test_the_bundled_key_is_read_quickly_enough_for_the_hub() -> None:
 
 def mutated(data: bytes, seed: int) -> bytes:
     """Return ``data`` after one to three changes, most of them where structure is: at the start of a section."""
-    chance = random.Random(seed)  # noqa: S311 - a seed makes an example repeatable
+    chance = random.Random(seed)
     octets = bytearray(data)
     for _ in range(chance.randint(1, 3)):
         start = chance.choice([chance.randrange(len(octets)), chance.randrange(min(900, len(octets)))])
