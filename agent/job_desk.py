@@ -1,13 +1,13 @@
 """Carries out what `agent.jobs` decides, one instruction after the other, and reports back to it.
 
-The only part of the agent that touches the decider. Fetches run beside it; everything else is in order, so that a job's
-start is stored before its end, and its end before its release.
+The only part of the agent that touches the decider. Fetches, and ends that a full disk refuses, run beside it;
+everything else is in order, so that a job's start is stored before its end, and its end before its release.
 """
 
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Protocol
 
 import structlog
@@ -28,6 +28,7 @@ log = structlog.get_logger(__name__)
 
 INBOX_EVENTS_MAX = 4096
 """Beyond this, progress is passed over: only the disk can hold the desk up that long."""
+STORE_RETRY_FIRST_S = 0.5
 STORE_RETRY_CAP_S = 10.0
 LEASE_DEFAULT_S = 60.0
 """Of a job whose assignment was lost with its outbox."""
@@ -68,6 +69,9 @@ class JobDesk:
         self._inbox: deque[steps.Event] = deque()
         self._wake = asyncio.Event()
         self._fetches: dict[Key, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._fault: BaseException | None = None
+        """Of a task beside ``run``, which raises it."""
         self._inputs: dict[Key, AssignJob] = {}
         self._fetched: set[Key] = set()
         """Jobs whose inputs are kept from being dropped."""
@@ -134,12 +138,27 @@ class JobDesk:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
+                if self._fault is not None:
+                    raise self._fault
                 while self._inbox:
                     await self._handle(self._inbox.popleft())
         finally:
-            for task in self._fetches.values():
+            for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(*self._fetches.values(), return_exceptions=True)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _beside(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        """Run ``work`` beside ``run``; its failure is ours."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_beside_done)
+        return task
+
+    def _on_beside_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._fault = self._fault or task.exception()
+            self._wake.set()
 
     async def _handle(self, event: steps.Event) -> None:
         instructions = self._decider.handle(event)
@@ -214,20 +233,30 @@ class JobDesk:
             log.warning("job.start_not_said", job=body.job, attempt=body.attempt, error=str(refused))
 
     async def _store(self, body: steps.JobEnd) -> None:
-        wait_s = 0.5
+        """Store an end; what the disk refuses is tried again beside everything else, for as long as it takes."""
+        if not await self._stored(body):
+            self._beside(self._store_later(body))
+
+    async def _store_later(self, body: steps.JobEnd) -> None:
+        wait_s = STORE_RETRY_FIRST_S
         while True:
-            try:
-                new = await self._outbox.end_job(body)
-                break
-            except OutboxRefused as refused:
-                log.warning("job.end_not_stored", job=body.job, attempt=body.attempt, error=str(refused))
-                await self._clock.sleep(self._rng.uniform(wait_s / 2, wait_s))
-                wait_s = min(STORE_RETRY_CAP_S, wait_s * 2)
+            await self._clock.sleep(self._rng.uniform(wait_s / 2, wait_s))
+            if await self._stored(body):
+                return
+            wait_s = min(STORE_RETRY_CAP_S, wait_s * 2)
+
+    async def _stored(self, body: steps.JobEnd) -> bool:
         key = (body.job, body.attempt)
+        try:
+            new = await self._outbox.end_job(body)
+        except OutboxRefused as refused:
+            log.warning("job.end_not_stored", job=body.job, attempt=body.attempt, error=str(refused))
+            return False
         self._forget(key)
         if new:
             await self._tell(body)
         self.post(steps.Stored(key))
+        return True
 
     async def _tell(self, body: steps.JobEnd) -> None:
         match body:
@@ -253,8 +282,7 @@ class JobDesk:
     def _fetch(self, assignment: AssignJob) -> None:
         key = (assignment.job, assignment.attempt)
         if key not in self._fetches:
-            task = asyncio.create_task(self._fetch_inputs(key, assignment))
-            self._fetches[key] = task
+            task = self._fetches[key] = self._beside(self._fetch_inputs(key, assignment))
             task.add_done_callback(lambda _: self._fetches.pop(key, None))
 
     def _stop_fetch(self, key: Key) -> None:

@@ -55,13 +55,17 @@ async def fetching(tmp_path: Path) -> AsyncIterator[Fetching]:
         yield Fetching(hub, tmp_path / "artifacts", client, keep_bytes=10 * len(DATA))
 
 
+def content(file: InputFile) -> bytes:
+    return Path(file.path).read_bytes()
+
+
 async def test_inputs_are_fetched_checked_and_found_again(fetching: Fetching) -> None:
     small = b"witness"
     wtns = Input(role="wtns", sha256=hashlib.sha256(small).hexdigest(), bytes_=len(small))
     fetching.hub.artifacts[wtns.sha256] = small
     files = await fetching.fetch(WANTED, wtns)
     assert [file.role for file in files] == ["zkey", "wtns"]
-    assert Path(files[0].path).read_bytes() == DATA
+    assert content(files[0]) == DATA
     assert fetching.progress[-1] == (len(DATA) + 7, len(DATA) + 7)
     assert [done for done, _ in fetching.progress] == sorted(done for done, _ in fetching.progress)
     assert fetching.hub.requests[0].headers["Authorization"] == "Bearer pwj.secret"
@@ -73,7 +77,7 @@ async def test_an_empty_input_is_an_input(fetching: Fetching) -> None:
     empty = Input(role="wtns", sha256=hashlib.sha256(b"").hexdigest(), bytes_=0)
     fetching.hub.artifacts[empty.sha256] = b""
     (file,) = await fetching.fetch(empty)
-    assert Path(file.path).read_bytes() == b""
+    assert content(file) == b""
 
 
 async def test_a_broken_download_goes_on_where_it_stopped(fetching: Fetching) -> None:
@@ -92,7 +96,7 @@ async def test_a_broken_download_goes_on_where_it_stopped(fetching: Fetching) ->
 
     fetching.hub.artifact_handler = handle
     (file,) = await fetching.with_time()
-    assert Path(file.path).read_bytes() == DATA
+    assert content(file) == DATA
     assert [request.headers.get("Range") for request in fetching.hub.requests] == [None, f"bytes={half}-"]
 
 
@@ -112,7 +116,7 @@ async def test_a_whole_part_of_an_earlier_run_needs_no_request(fetching: Fetchin
 async def test_a_wrong_part_of_an_earlier_run_is_thrown_away(fetching: Fetching, part: bytes) -> None:
     (fetching.folder / f"{SHA256}.part").write_bytes(part)
     (file,) = await fetching.fetch()
-    assert Path(file.path).read_bytes() == DATA
+    assert content(file) == DATA
 
 
 async def test_a_hub_that_ignores_ranges_sends_all_again(fetching: Fetching) -> None:
@@ -122,7 +126,7 @@ async def test_a_hub_that_ignores_ranges_sends_all_again(fetching: Fetching) -> 
     (fetching.folder / f"{SHA256}.part").write_bytes(DATA[:1000])
     fetching.hub.artifact_handler = handle
     (file,) = await fetching.fetch()
-    assert Path(file.path).read_bytes() == DATA
+    assert content(file) == DATA
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,7 @@ async def test_what_can_heal_is_tried_again(fetching: Fetching, answer: web.Resp
     (fetching.folder / f"{SHA256}.part").write_bytes(DATA[:1000])
     fetching.hub.artifact_handler = handle
     (file,) = await fetching.with_time()
-    assert Path(file.path).read_bytes() == DATA
+    assert content(file) == DATA
 
 
 async def test_the_wrong_content_is_refused_after_a_second_try(fetching: Fetching) -> None:
@@ -186,10 +190,10 @@ async def test_a_hub_that_stays_away_fails_the_fetch_in_the_end(fetching: Fetchi
 async def test_a_damaged_file_of_an_earlier_run_is_fetched_anew(fetching: Fetching) -> None:
     fetching.artifacts.path(SHA256).write_bytes(bytes(len(DATA)))
     (file,) = await fetching.fetch()
-    assert Path(file.path).read_bytes() == DATA
+    assert content(file) == DATA
     fetching.artifacts.path(SHA256).write_bytes(DATA[:100])
     (file,) = await fetching.fetch()
-    assert Path(file.path).read_bytes() == DATA
+    assert content(file) == DATA
 
 
 async def test_the_least_recently_used_go_first_and_what_is_in_use_never(tmp_path: Path) -> None:

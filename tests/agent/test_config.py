@@ -111,7 +111,7 @@ def test_a_setting_that_cannot_be_used_is_named(environ: dict[str, str], options
 
 def test_the_longest_worker_socket_counts_too() -> None:
     room = config.SOCKET_PATH_BYTES_MAX - len("/agent.sock")
-    with pytest.raises(ConfigFault, match="worker.sock"):
+    with pytest.raises(ConfigFault, match=r"worker\.sock"):
         load({"PROVEWIRE_DATA_DIR": "/" + "d" * (room - 1)})
 
 

@@ -79,7 +79,7 @@ def answering(hub: SmallHub, **change: Any) -> None:
     hub.enroll_handler = handle
 
 
-# --- tokens -----------------------------------------------------------------------------------------------------------
+# --- tokens ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_token_is_read_whatever_surrounds_it(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_token_that_cannot_be_used_is_said_without_repeating_it(tmp_path: Path
 
 
 def test_a_token_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigFault, match="--token-file .*none cannot be read: No such file"):
+    with pytest.raises(ConfigFault, match=r"--token-file .*none cannot be read: No such file"):
         read_token(tmp_path / "none")
 
 
@@ -145,7 +145,7 @@ def test_the_enrolment_id_is_kept_for_its_token(tmp_path: Path) -> None:
     assert enrollment_id_for(tmp_path, first)
 
 
-# --- asking the hub -----------------------------------------------------------------------------------------------------
+# --- asking the hub -------------------------------------------------------------------------------------------------
 
 
 async def test_enrolment_pins_the_hubs_key(hub: SmallHub, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def test_tls_is_always_verified() -> None:
 
 def test_a_ca_file_without_a_certificate_is_named(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("hello")
-    with pytest.raises(ConfigFault, match="--ca .*ca.pem holds no certificate"):
+    with pytest.raises(ConfigFault, match=r"--ca .*ca\.pem holds no certificate"):
         tls_context(tmp_path / "ca.pem")
 
 

@@ -55,7 +55,7 @@ def test_a_truncated_identity_is_refused_in_one_sentence(tmp_path: Path, keep: i
     save_enrolled(tmp_path, ENROLLED)
     path = tmp_path / "agent.json"
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(ConfigFault, match="is damaged .*; restore it from a copy, or remove it and enrol") as fault:
+    with pytest.raises(ConfigFault, match=r"is damaged .*; restore it from a copy, or remove it and enrol") as fault:
         load_enrolled(tmp_path)
     assert "\n" not in str(fault.value)
 
@@ -86,7 +86,7 @@ def test_the_data_dir_is_for_its_owner_only(tmp_path: Path) -> None:
 
 def test_a_data_dir_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigFault, match="--data-dir .* cannot be used"):
+    with pytest.raises(ConfigFault, match=r"--data-dir .* cannot be used"):
         identity.prepare_data_dir(tmp_path / "file")
 
 

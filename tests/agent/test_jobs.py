@@ -81,7 +81,7 @@ def proving(jobs: Jobs, frame: AssignJob | None = None) -> Give:
     return give
 
 
-# --- the ordinary way -------------------------------------------------------------------------------------------------
+# --- the ordinary way -----------------------------------------------------------------------------------------------
 
 
 def test_from_offer_to_release() -> None:
@@ -133,7 +133,7 @@ def test_a_job_that_is_ready_waits_for_a_worker() -> None:
     assert kinds(jobs.handle(WorkerUp("host", PID, None))) == ["Give"]
 
 
-# --- refusing ---------------------------------------------------------------------------------------------------------
+# --- refusing -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_job_that_cannot_be_remembered_is_not_taken() -> None:
     assert (reply.accepted, reply.detail, jobs.held()) == (False, "the disk is full", [])
 
 
-# --- said twice -------------------------------------------------------------------------------------------------------
+# --- said twice -----------------------------------------------------------------------------------------------------
 
 
 def test_an_offer_repeated_is_accepted_and_changes_nothing() -> None:
@@ -213,7 +213,7 @@ def test_a_result_nobody_knows_of_is_stored_anyway() -> None:
     assert jobs.handle(Stored((JOB, 1))) == [SendRelease("host", JOB, 1)]
 
 
-# --- cancelling -------------------------------------------------------------------------------------------------------
+# --- cancelling -----------------------------------------------------------------------------------------------------
 
 
 def test_cancelling_before_proving_stops_at_once() -> None:
@@ -256,7 +256,7 @@ def test_cancelling_what_is_unknown_is_answered_once() -> None:
     assert jobs.handle(Cancelled(JOB, 1)) == []
 
 
-# --- attempts ---------------------------------------------------------------------------------------------------------
+# --- attempts -------------------------------------------------------------------------------------------------------
 
 
 def test_a_newer_attempt_replaces_one_that_has_not_begun() -> None:
@@ -293,7 +293,7 @@ def test_when_the_proof_under_way_fails_the_newer_attempt_begins() -> None:
     assert kinds(steps) == ["Store", "Give"]
 
 
-# --- workers that die, agents that come back ----------------------------------------------------------------------------
+# --- workers that die, agents that come back ------------------------------------------------------------------------
 
 
 def test_a_dead_worker_fails_its_attempt_with_why_and_where() -> None:
@@ -383,7 +383,7 @@ def test_progress_of_strangers_counts_for_nothing() -> None:
     assert jobs.handle(WorkerProgressed("cuda:0", progress())) == []
 
 
-# --- leases -----------------------------------------------------------------------------------------------------------
+# --- leases ---------------------------------------------------------------------------------------------------------
 
 
 def test_leases_are_renewed_while_the_worker_answers_or_inputs_come() -> None:
@@ -401,7 +401,7 @@ def test_leases_are_renewed_while_the_worker_answers_or_inputs_come() -> None:
     assert jobs.renewable(["host"]) == held
 
 
-# --- in any order -------------------------------------------------------------------------------------------------------
+# --- in any order ---------------------------------------------------------------------------------------------------
 
 
 class JobsMachine(RuleBasedStateMachine):
@@ -447,7 +447,7 @@ class JobsMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.steps)
     @rule()
-    def carry_out(self) -> None:
+    def carry_out(self) -> None:  # noqa: C901, PLR0912 - one case for each instruction
         step = self.steps.popleft()
         match step:
             case Take():

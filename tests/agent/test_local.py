@@ -144,6 +144,6 @@ async def test_a_socket_left_by_a_killed_agent_is_replaced(tmp_path: Path) -> No
 
 
 async def test_nobody_there_is_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(StatusUnreachable, match="no agent answers at .*; is it running") as unreachable:
+    with pytest.raises(StatusUnreachable, match=r"no agent answers at .*; is it running") as unreachable:
         await ask(tmp_path / "agent.sock")
     assert unreachable.value.exit_code == 69

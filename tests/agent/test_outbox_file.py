@@ -192,7 +192,7 @@ def test_a_gap_survives_a_restart_and_is_acknowledged_like_an_event(reopen: Open
     assert read(outbox, Stream.LOGS)[0].seq == gap.seq + 1
 
 
-# --- a disk that refuses or destroys ----------------------------------------------------------------------------------
+# --- a disk that refuses or destroys --------------------------------------------------------------------------------
 
 
 def test_a_full_disk_refuses_and_changes_nothing(reopen: Open) -> None:
@@ -273,7 +273,7 @@ def test_a_file_that_cannot_be_opened_is_a_fault_of_the_settings(tmp_path: Path)
         OutboxFile(tmp_path / "outbox.sqlite", EPOCHS[0], BYTES_MAX)
 
 
-# --- jobs -------------------------------------------------------------------------------------------------------------
+# --- jobs -----------------------------------------------------------------------------------------------------------
 
 
 def test_jobs_are_held_until_their_end_is_stored(reopen: Open) -> None:
@@ -313,7 +313,7 @@ def test_results_are_held_until_acknowledged(reopen: Open) -> None:
     assert outbox.results_held() == []
 
 
-# --- any order of it all ------------------------------------------------------------------------------------------------
+# --- any order of it all --------------------------------------------------------------------------------------------
 
 
 class OutboxMachine(RuleBasedStateMachine):

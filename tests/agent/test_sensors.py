@@ -42,7 +42,7 @@ async def outbox(tmp_path: Path) -> AsyncIterator[Outbox]:
     await opened.close()
 
 
-# --- the host -----------------------------------------------------------------------------------------------------------
+# --- the host -------------------------------------------------------------------------------------------------------
 
 
 def test_the_host_is_read(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ async def test_the_hosts_readings_are_kept_fresh(tmp_path: Path) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-# --- the cards ----------------------------------------------------------------------------------------------------------
+# --- the cards ------------------------------------------------------------------------------------------------------
 
 
 async def test_cards_are_read_by_a_child(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ async def test_a_problem_is_an_event_when_it_begins_and_ends(outbox: Outbox, tmp
     assert [body.kind for body in events if isinstance(body, NodeEvent)] == ["gpu.unreadable", "gpu.readable"]
 
 
-# --- the board ----------------------------------------------------------------------------------------------------------
+# --- the board ------------------------------------------------------------------------------------------------------
 
 
 def test_the_picture_holds_everything() -> None:

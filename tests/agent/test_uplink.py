@@ -148,7 +148,7 @@ async def way(hub: SmallHub, tmp_path: Path) -> AsyncIterator[Way]:
         yield started
 
 
-# --- sessions ---------------------------------------------------------------------------------------------------------
+# --- sessions -------------------------------------------------------------------------------------------------------
 
 
 async def test_a_session_opens_and_the_whole_picture_is_pushed(way: Way, hub: SmallHub) -> None:
@@ -203,7 +203,7 @@ async def test_stopping_ends_a_pause_at_once(hub: SmallHub, tmp_path: Path) -> N
         await eventually(lambda: way.view.state is State.STOPPED, "the uplink to stop")
 
 
-# --- events: every one once, in order ---------------------------------------------------------------------------------
+# --- events: every one once, in order -------------------------------------------------------------------------------
 
 
 async def test_events_are_delivered_and_forgotten_when_acknowledged(way: Way, hub: SmallHub) -> None:
@@ -310,7 +310,7 @@ async def test_what_was_dropped_arrives_as_a_gap(hub: SmallHub, tmp_path: Path) 
     assert hub.events(Stream.LOGS)[-1].seq == 30
 
 
-# --- reasons, on both ends ----------------------------------------------------------------------------------------------
+# --- reasons, on both ends ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reason", [Reason.REVOKED, Reason.DUPLICATE_IDENTITY, Reason.OVERLOADED])
@@ -381,7 +381,7 @@ async def test_the_hubs_goodbye_is_kept_and_reported_to_it_later(way: Way, hub: 
     assert way.view.last_reason is not None
     assert (way.view.last_reason.code, way.view.last_reason.name) == (1, "HUB_STOPPING")
     await hub.opened(2)
-    await eventually(lambda: hub.bodies(), "the report")
+    await eventually(hub.bodies, "the report")
     report = hub.bodies()[0]
     assert (report.kind, report.fields["reason"]) == ("session.ended", "HUB_STOPPING")
 
@@ -413,7 +413,7 @@ async def test_an_unknown_frame_is_answered_and_the_session_goes_on(way: Way, hu
     session = await hub.opened()
     await hub.send_raw(b"\x82\xa1t\xa4new!\xa1x\x01")
     await way.outbox.say("test", "still here")
-    await eventually(lambda: hub.bodies(), "an event")
+    await eventually(hub.bodies, "an event")
     assert session.is_open
 
 
@@ -442,10 +442,11 @@ async def test_something_that_is_no_hub_is_named(hub: SmallHub, tmp_path: Path) 
         await way.stop()
 
 
-# --- jobs ---------------------------------------------------------------------------------------------------------------
+# --- jobs -----------------------------------------------------------------------------------------------------------
 
 
-async def test_offers_are_answered_and_cancels_obeyed(way: Way, hub: SmallHub) -> None:
+@pytest.mark.usefixtures("way")
+async def test_offers_are_answered_and_cancels_obeyed(hub: SmallHub) -> None:
     await hub.opened()
     hub.assign(assignment())
     await eventually(lambda: hub.replies, "a reply")

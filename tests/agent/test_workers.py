@@ -132,7 +132,7 @@ async def give(node: Node, pid: int) -> None:
     await eventually(lambda: len(node.listener.of(WorkerProgressed)) > before + 1, "progress")
 
 
-# --- starting and adopting ----------------------------------------------------------------------------------------------
+# --- starting and adopting ------------------------------------------------------------------------------------------
 
 
 async def test_a_worker_is_started_in_its_own_session(node: Node) -> None:
@@ -190,7 +190,7 @@ async def test_external_workers_are_waited_for(node: Node) -> None:
         assert await process.wait() == 0
 
 
-# --- dying ------------------------------------------------------------------------------------------------------------
+# --- dying ----------------------------------------------------------------------------------------------------------
 
 
 async def test_kill_9_in_mid_proof_is_told_with_the_signal_and_a_new_worker_started(node: Node) -> None:
@@ -249,7 +249,7 @@ async def test_a_program_that_cannot_be_started_is_shown(node: Node) -> None:
         assert worker.reading().state is WorkerState.DOWN
 
 
-# --- silent and strange workers -----------------------------------------------------------------------------------------
+# --- silent and strange workers -------------------------------------------------------------------------------------
 
 
 async def test_a_stopped_worker_is_silent_and_not_dead(node: Node) -> None:
