@@ -19,7 +19,8 @@ from agent.backoff import BASE_S
 from agent.clock import Clock, wait_event
 from agent.outbox import Outbox
 from agent.worker_link import WorkerLink, connect
-from prover import results, worker_lock
+from prover.worker import lock as worker_lock
+from prover.worker import results
 from wire.codec import UnknownFrame
 from wire.errors import RemoteProtocolError
 from wire.frames import Level

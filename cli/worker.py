@@ -19,9 +19,9 @@ def run(args: argparse.Namespace) -> int:
     from pathlib import Path  # noqa: PLC0415 - same
 
     from cli.errors import UsageError  # noqa: PLC0415 - same
-    from prover.engines import ENGINES  # noqa: PLC0415 - same
-    from prover.worker import WorkerConfig  # noqa: PLC0415 - same
-    from prover.worker import run as run_worker  # noqa: PLC0415 - same
+    from prover.worker.engines import ENGINES  # noqa: PLC0415 - same
+    from prover.worker.process import WorkerConfig  # noqa: PLC0415 - same
+    from prover.worker.process import run as run_worker  # noqa: PLC0415 - same
 
     device = args.device.replace("-", ":", 1)
     if not DEVICE.fullmatch(device):

@@ -24,8 +24,8 @@ from agent.enroll import ANSWER_CONTEXT
 from agent.errors import ConfigFault, StatusUnreachable
 from agent.identity import Enrolled, load_enrolled, load_key, save_enrolled
 from agent.local import ask
-from prover import worker_lock
 from prover.circuits import WITNESS, ZKEY
+from prover.worker import lock as worker_lock
 from tests.agent.samples import JOB, assignment
 from tests.agent.small_hub import HUB_ID, SmallHub, running_hub
 from tests.agent.virtual_time import VirtualClock, eventually

@@ -19,7 +19,7 @@ from agent.job_steps import Event, WorkerEnded, WorkerGone, WorkerProgressed, Wo
 from agent.outbox import Outbox, open_outbox
 from agent.worker_link import connect
 from agent.workers import Argv, DeviceWorker, own_argv
-from prover import worker_lock
+from prover.worker import lock as worker_lock
 from tests.agent.samples import EPOCHS, JOB
 from tests.agent.virtual_time import VirtualClock, eventually
 from tests.prover.scripted_engine import Control

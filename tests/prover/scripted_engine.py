@@ -11,10 +11,9 @@ import sys
 from hashlib import sha256
 from pathlib import Path
 
-from prover import worker
-from prover.engine import EngineMaker, Proved, Work
 from prover.errors import Cancelled, DeviceError, ProofRejected
-from prover.worker import WorkerConfig
+from prover.worker.engine import EngineMaker, Proved, Work
+from prover.worker.process import WorkerConfig, run
 from wire.jobs import Output
 
 
@@ -88,4 +87,4 @@ class Control:
 
 if __name__ == "__main__":
     directory, device, control = sys.argv[1:4]
-    sys.exit(worker.run(WorkerConfig(dir=Path(directory), device=device, engines=engines(Path(control)))))
+    sys.exit(run(WorkerConfig(dir=Path(directory), device=device, engines=engines(Path(control)))))

@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from prover import worker_lock
 from prover.circuits import OTHER_WITNESS, VERIFICATION_KEY, WITNESS, ZKEY
-from prover.engine import EngineMaker
-from prover.engines import ENGINES
 from prover.errors import ProverError
-from prover.results import Results, ended_dir, read_all
-from prover.worker import Worker, WorkerConfig
-from prover.worker_link import QUEUE_FRAMES_MAX
+from prover.worker import lock as worker_lock
+from prover.worker.engine import EngineMaker
+from prover.worker.engines import ENGINES
+from prover.worker.link import QUEUE_FRAMES_MAX
+from prover.worker.process import Worker, WorkerConfig
+from prover.worker.results import Results, ended_dir, read_all
 from tests.prover.scripted_engine import Control, engines
 from wire import codec
 from wire.jobs import Groth16Spec
@@ -304,12 +304,12 @@ async def test_a_full_disk_delays_the_result_and_loses_it_not(
     async with serving(directory, control), connected(directory) as (agent, _):
         await agent.send(prove())
         await agent.phase("phase-0")
-        monkeypatch.setattr("prover.results.os.fsync", refuse)
+        monkeypatch.setattr("prover.worker.results.os.fsync", refuse)
         control.send("d")
         await agent.phase("waiting for the disk")
         assert full.is_set()
         assert list(ended_dir(directory).iterdir()) == []
-        monkeypatch.setattr("prover.results.os.fsync", real_fsync)
+        monkeypatch.setattr("prover.worker.results.os.fsync", real_fsync)
         assert (await agent.until(Ended)).outputs[0].data == b'{"proof":1}'
         assert len(read_all(directory)) == 1
 

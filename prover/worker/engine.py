@@ -1,4 +1,4 @@
-"""What a worker asks of an engine: the shape of a call and of its answer. `prover.engines` has the engines."""
+"""What a worker asks of an engine: the shape of a call and of its answer. The engines are in `engines`."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The worker: a process of its own that owns one device, proves in one thread, and answers on a unix socket meanwhile.
+"""The worker process: owns one device, proves in one thread, and answers on a unix socket meanwhile.
 
 It outlives its agent. What it has finished is fsynced before it is said, repeated on every connection, and kept until
 the agent has it safe. A newer connection replaces an older one. Nothing but one sentence about a failure leaves it;
@@ -22,11 +22,11 @@ import sdnotify
 import structlog
 from msgspec import Struct
 
-from prover import worker_lock
-from prover.engine import Engine, EngineMaker, Proved, Work
 from prover.errors import Cancelled, ProverError
-from prover.results import Results
-from prover.worker_link import AgentLink
+from prover.worker import lock as worker_lock
+from prover.worker.engine import Engine, EngineMaker, Proved, Work
+from prover.worker.link import AgentLink
+from prover.worker.results import Results
 from wire import codec
 from wire.errors import LocalProtocolError
 from wire.limits import TEXT_CHARS_MAX

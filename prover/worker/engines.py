@@ -7,12 +7,12 @@ from pathlib import Path
 
 from prover.backends import open_backend
 from prover.backends.base import Backend
-from prover.engine import EngineMaker, Proved, Work
 from prover.errors import InternalError, MalformedFile, Mismatch
 from prover.formats.snarkjson import proof_to_json, public_to_json
 from prover.formats.wtns import Witness
 from prover.formats.zkey import ZKey
 from prover.groth16 import prove
+from prover.worker.engine import EngineMaker, Proved, Work
 from wire.jobs import Output
 from wire.limits import OUTPUT_INLINE_BYTES_MAX
 
