@@ -90,6 +90,7 @@ class DeviceWorker:
         self._link: WorkerLink | None = None
         self._greeted = False
         self._silent = False
+        self._gone_said = False
         self._pid: int | None = None
         self._detail = ""
         self._failures = 0
@@ -162,8 +163,11 @@ class DeviceWorker:
         await self._report_left_results()
         if starting is not None and starting in self._exits:
             how = self._exits.pop(starting).result()
-            await self._say_gone(starting, f"the worker ended before it listened ({how})")
-        else:
+            # Once a worker has greeted, its end is a death; before, it never got up.
+            what = "the worker ended before it listened" if self._gone_said else "the worker died"
+            await self._say_gone(starting, f"{what} ({how})")
+        elif not self._gone_said:
+            self._gone_said = True
             self._desk.post(steps.WorkerGone(self.device, "the worker was gone when the agent looked for it"))
         await self._start()
 
@@ -236,7 +240,7 @@ class DeviceWorker:
 
     async def _on_greeting(self, link: WorkerLink, greeting: Greeting, *, adopted: bool) -> None:
         await self._report_left_results()
-        self._greeted = True
+        self._greeted, self._gone_said = True, False
         self._desk.post(steps.WorkerUp(self.device, link.pid, greeting.current))
         self._on_change()
         event = "worker.adopted" if adopted else "worker.ready"
@@ -272,6 +276,7 @@ class DeviceWorker:
 
     async def _say_gone(self, pid: int, detail: str) -> None:
         proving = self._desk.busy_device(self.device)
+        self._gone_said = True
         self._desk.post(steps.WorkerGone(self.device, detail))
         self._show(pid=None, detail=detail)
         log.warning("worker.died", device=self.device, pid=pid, detail=detail, proving=proving)
