@@ -51,10 +51,9 @@ class Groth16:
                 raise Mismatch(f"a groth16 job needs an input '{role}'; this one has {sorted(work.inputs)}")
         if self._backend is None:
             raise InternalError("the groth16 engine was asked to prove before its device was opened")
-        work.report("load", 0, 1)
+        work.report("load", 0, 0)
         zkey = self._key(work.inputs["zkey"])
         with Witness.open(work.inputs["wtns"]) as witness:
-            work.report("load", 1, 1)
             result = prove(zkey, witness, self._backend, progress=work.report, cancelled=work.cancelled)
         outputs = [_output("proof", proof_to_json(result.proof)), _output("public", public_to_json(result.public))]
         return Proved(outputs=outputs, timings_ms=dict(result.timings_ms))

@@ -261,7 +261,7 @@ class Worker:
                 return Ended(job=frame.job, attempt=frame.attempt, code=0)
             return _failure(frame, CODE_INTERNAL, "the worker was stopped by a second signal before the proof was done")
         except ProverError as error:
-            return _failure(frame, error.exit_code, str(error))
+            return _failure(frame, error.exit_code, _by_role(str(error), frame))
         except MemoryError:
             log.exception("worker.out_of_memory", job=frame.job, attempt=frame.attempt)
             return _failure(frame, CODE_INTERNAL, "the worker's memory did not suffice for this job")
@@ -302,6 +302,13 @@ def _success(frame: Prove, proved: Proved) -> Ended:
     ended = Ended(job=frame.job, attempt=frame.attempt, code=0, outputs=proved.outputs, timings_ms=proved.timings_ms)
     codec.encode(ended)  # raises here, where it becomes a failed job, for anything that could not be sent
     return ended
+
+
+def _by_role(sentence: str, frame: Prove) -> str:
+    """``sentence`` with the inputs named by their roles: where they lie on this node says nothing to who reads it."""
+    for file in frame.inputs:
+        sentence = sentence.replace(file.path, f"the {file.role}")
+    return sentence
 
 
 def _failure(frame: Prove, code: int, sentence: str) -> Ended:
