@@ -160,7 +160,7 @@ class Agent:
             tasks.start(worker.run())
         tasks.start(desk.run())
         uplink_task = tasks.start(
-            self._uplink(stop, client=client, key=key, token=token, outbox=outbox, desk=desk), ends=True
+            self._uplink(stop, tasks=tasks, client=client, key=key, token=token, outbox=outbox, desk=desk), ends=True
         )
         await stop.wait()
         log.info("agent.stopping")
@@ -219,6 +219,7 @@ class Agent:
         self,
         stop: asyncio.Event,
         *,
+        tasks: "Tasks",
         client: HttpClient,
         key: Key,
         token: Token | None,
@@ -241,7 +242,7 @@ class Agent:
             view=self._view,
             clock=self._clock,
             rng=self._rng,
-            save_generation=self._save_generation,
+            save_generation=lambda generation: tasks.spawn(self._save_generation(generation)),
         )
         desk.reply = uplink.reply
         outbox.on_append = uplink.appended
@@ -311,12 +312,12 @@ class Agent:
             capabilities=[Capability.OBSERVE.value] if self._config.observe else capabilities,
         )
 
-    def _save_generation(self, generation: int) -> None:
+    async def _save_generation(self, generation: int) -> None:
         if self._enrolled is None:
             return
         self._enrolled = msgspec.structs.replace(self._enrolled, generation=generation)
         try:
-            identity.save_enrolled(self._config.data_dir, self._enrolled)
+            await asyncio.to_thread(identity.save_enrolled, self._config.data_dir, self._enrolled)
         except OSError as error:
             log.warning("identity.not_saved", error=str(error))
 
@@ -368,6 +369,10 @@ class Tasks:
         self._tasks.add(task)
         task.add_done_callback(lambda done: self._on_done(done, ends=ends))
         return task
+
+    def spawn(self, work: Coroutine[object, object, None]) -> None:
+        """Run ``work``, which ends by itself."""
+        self.start(work, ends=True)
 
     def _on_done(self, task: asyncio.Task[None], *, ends: bool) -> None:
         self._tasks.discard(task)

@@ -108,7 +108,9 @@ def _of_status(error: InvalidStatus) -> Fault:
     wait_s = _retry_after_s(error.response.headers.get("Retry-After"))
     detail = f"the hub answered HTTP {status} instead of opening the session"
     if status in (HTTP_TOO_MANY, HTTP_UNAVAILABLE):
-        return Fault(Kind.REFUSED, "busy", detail, code=Reason.OVERLOADED, wait_s=wait_s)
+        # A hub that is busy says how long; without that it is more likely a proxy whose hub is restarting.
+        kind = Kind.REFUSED if wait_s > 0.0 else Kind.UNREACHABLE
+        return Fault(kind, "busy", detail, code=Reason.OVERLOADED, wait_s=wait_s)
     kind = Kind.UNREACHABLE if status >= HTTP_SERVER_ERROR else Kind.REFUSED
     return Fault(kind, f"http_{status}", detail, wait_s=wait_s)
 

@@ -123,14 +123,14 @@ class JobDesk:
         self._wake.set()
 
     async def recover(self) -> None:
-        """Take up what earlier runs took on; before anything else happens."""
+        """Take up what earlier runs took on; before ``run``, so that the first hello lists it all."""
         for record in await self._outbox.jobs_held():
             assignment = record.assignment
             log.info(
                 "job.recovered", job=assignment.job, attempt=assignment.attempt, device=record.device, pid=record.pid
             )
             self._note(assignment)
-            self.post(steps.Recovered(assignment, record.device, record.pid))
+            await self._handle(steps.Recovered(assignment, record.device, record.pid))
 
     async def run(self) -> None:
         """Decide and carry out; for ever."""

@@ -206,6 +206,9 @@ class Jobs:
         key = (assignment.job, assignment.attempt)
         if key in self._ended or key in self._ending:
             return []
+        if not self._devices:
+            detail = "this node was set to observe only"
+            return self._store(JobFailed(job=key[0], attempt=key[1], code=CODE_INTERNAL, detail=detail), None)
         held = self._held[key] = Held(key, assignment, Phase.FETCHING)
         if event.device in self._devices and event.pid is not None:
             held.phase, held.device, held.pid = Phase.PROVING, event.device, event.pid

@@ -6,6 +6,7 @@ Not by asyncio's subprocesses: those kill their child when their loop closes, an
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,8 +28,7 @@ def start_detached(argv: Sequence[str], *, environ: Mapping[str, str], log_path:
     Raises:
         OSError: it cannot be started.
     """
-    if log_path.exists() and log_path.stat().st_size > LOG_BYTES_MAX:
-        log_path.replace(log_path.with_name(log_path.name + ".1"))
+    trim_log(log_path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     return os.posix_spawn(
         argv[0],
@@ -42,6 +42,17 @@ def start_detached(argv: Sequence[str], *, environ: Mapping[str, str], log_path:
         setsid=True,
         setsigmask=(),
     )
+
+
+def trim_log(path: Path) -> None:
+    """Keep a log that others append to within its bound: what is there becomes ``.1``, and the file begins anew."""
+    try:
+        if path.stat().st_size <= LOG_BYTES_MAX:
+            return
+        shutil.copyfile(path, path.with_name(path.name + ".1"))
+        os.truncate(path, 0)
+    except OSError:
+        return  # a log that cannot be trimmed is no reason to do without the process
 
 
 def alive(pid: int) -> bool:

@@ -39,6 +39,8 @@ RESTART_CAP_S = 60.0
 STABLE_S = 60.0
 """A worker that lived this long starts again at once."""
 LOG_TAIL_BYTES = 4096
+LOG_TRIM_S = 60.0
+"""Between looks at the size of the worker's log."""
 
 Argv = Callable[[str, Path], Sequence[str]]
 
@@ -79,6 +81,8 @@ class DeviceWorker:
     ) -> None:
         self.device = device
         self._dir = directory
+        self._log_path = directory / "worker.log"
+        self._log_trimmed_s = clock.monotonic()
         self._argv = argv
         self._environ = environ
         self._ping_s = ping_s
@@ -182,8 +186,11 @@ class DeviceWorker:
         self._failures += 1
         self._started_s = self._clock.monotonic()
         try:
-            pid = processes.start_detached(
-                self._argv(self.device, self._dir), environ=self._environ, log_path=self._dir / "worker.log"
+            pid = await asyncio.to_thread(
+                processes.start_detached,
+                self._argv(self.device, self._dir),
+                environ=self._environ,
+                log_path=self._log_path,
             )
         except OSError as error:
             log.warning("worker.start_failed", device=self.device, error=str(error))
@@ -209,6 +216,7 @@ class DeviceWorker:
             while not await wait_event(self._clock, self._lost, self._ping_s):
                 self._watch_silence(link)
                 await link.ping()
+                await self._trim_log()
         except (OSError, TimeoutError) as error:
             log.warning("worker.send_failed", device=self.device, pid=link.pid, error=str(error) or "it does not read")
         finally:
@@ -216,6 +224,12 @@ class DeviceWorker:
             await asyncio.gather(reader, return_exceptions=True)
             self._link = None
             self._greeted = self._silent = False
+
+    async def _trim_log(self) -> None:
+        now_s = self._clock.monotonic()
+        if now_s - self._log_trimmed_s >= LOG_TRIM_S:
+            self._log_trimmed_s = now_s
+            await asyncio.to_thread(processes.trim_log, self._log_path)
 
     async def _read(self, link: WorkerLink, *, adopted: bool) -> None:
         try:
@@ -283,7 +297,7 @@ class DeviceWorker:
         await self._outbox.say(
             "worker.died", f"{detail} on {self.device}", Level.ERROR, device=self.device, pid=pid, proving=proving
         )
-        tail = await asyncio.to_thread(processes.log_tail, self._dir / "worker.log", LOG_TAIL_BYTES)
+        tail = await asyncio.to_thread(processes.log_tail, self._log_path, LOG_TAIL_BYTES)
         if tail:
             await self._outbox.log_text(f"worker.{self.device}", tail, Level.WARNING)
 

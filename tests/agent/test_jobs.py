@@ -364,6 +364,11 @@ def test_a_restarted_agent_fetches_on() -> None:
     assert decider(ended=((JOB, 1),)).handle(Recovered(assignment(), None, None)) == []
 
 
+def test_an_agent_set_to_observe_gives_back_what_it_held() -> None:
+    (store,) = Jobs((), 10_000).handle(Recovered(assignment(), "host", PID))
+    assert store == Store(JobFailed(job=JOB, attempt=1, code=6, detail="this node was set to observe only"))
+
+
 def test_a_worker_at_a_job_nobody_remembers_is_adopted() -> None:
     jobs = decider()
     assert kinds(jobs.handle(WorkerUp("host", PID, progress()))) == ["SayStarted"]
