@@ -31,10 +31,11 @@ def run(args: argparse.Namespace) -> int:
         print(raw.decode(), end="")
         return 0
     from rich.console import Console  # noqa: PLC0415 - same
+    from rich.text import Text  # noqa: PLC0415 - same
 
     console = Console(highlight=False)
     for part in rendered(json.loads(raw)):
-        console.print(part)
+        console.print(part, soft_wrap=isinstance(part, Text))
     return 0
 
 
