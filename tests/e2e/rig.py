@@ -206,9 +206,11 @@ class Hub:
         return {node["name"]: node for node in self.call("GET", "nodes")["nodes"]}
 
     def wait_node(self, name: str, state: str = "online") -> dict[str, Any]:
-        return until(
-            lambda: (node := self.nodes().get(name)) and node["state"] == state and node, f"{name} to be {state}"
-        )  # type: ignore[return-value]
+        def there() -> dict[str, Any]:
+            node = self.nodes().get(name, {})
+            return node if node.get("state") == state else {}
+
+        return until(there, f"{name} to be {state}")
 
     def wait_job(self, job: str, states: set[str] | None = None, deadline_s: float = DEADLINE_S) -> dict[str, Any]:
         """The job once it is in one of ``states`` (ended, if none are named), as the live stream shows it."""

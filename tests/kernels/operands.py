@@ -35,7 +35,8 @@ def edges(modulus: int) -> list[int]:
 def pairs(modulus: int, count: int = OPERANDS) -> list[tuple[int, int]]:
     """Every pair of edge values, or as many of them as ``count`` has room for, and as many random pairs again."""
     random = Random(f"pairs {modulus}")
-    every = list(product(edges(modulus), repeat=2))
+    values = edges(modulus)
+    every = list(product(values, values))
     chosen = every if len(every) <= count else random.sample(every, count)
     return chosen + [(random.randrange(modulus), random.randrange(modulus)) for _ in range(count)]
 

@@ -51,6 +51,8 @@ from wire.status import (
 )
 from wire.worker import (
     Abort,
+    DeviceNews,
+    DeviceState,
     Ended,
     FromWorker,
     Greeting,
@@ -217,6 +219,8 @@ _PROGRESS = Progress(job=JOB, attempt=1, phase="msm", done=1, total=4, elapsed_s
 FROM_WORKER: dict[str, FromWorker] = {
     "greeting": Greeting(pid=4321, device="cuda:0", started_ms=NOW_MS, version="0.1.0", current=_PROGRESS),
     "greeting.idle": Greeting(pid=4321, device="cuda:0", started_ms=NOW_MS, version="0.1.0"),
+    "device": DeviceNews(state=DeviceState.READY),
+    "device.unusable": DeviceNews(state=DeviceState.UNUSABLE, detail="no C++ compiler"),
     "progress": _PROGRESS,
     "ended": Ended(job=JOB, attempt=1, code=0, outputs=[OUTPUT], timings_ms={"msm": 12.5}),
     "ended.failed": Ended(job=JOB, attempt=1, code=5, detail="out of device memory"),

@@ -1,5 +1,6 @@
 """Hypothesis strategies for every wire struct, derived from its own declaration: bounds, patterns, unions."""
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, get_args
 
@@ -53,7 +54,7 @@ def values(declared: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: C901, PLR
         case inspect.DictType():
             return st.dictionaries(values(declared.key_type), values(declared.value_type), max_size=_ITEMS_MAX)
         case inspect.UnionType():
-            return st.one_of(values(item) for item in declared.types)
+            return st.one_of([values(item) for item in declared.types])
         case inspect.StructType():
             return structs(declared.cls)
         case inspect.Metadata():
@@ -64,7 +65,13 @@ def values(declared: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: C901, PLR
 
 def structs(kind: type[Struct]) -> st.SearchStrategy[Any]:
     """Instances of a wire struct, with the laws its fields obey together."""
-    special = {Gap: gaps, Event: events, Events: event_frames, HeldRange: held_ranges, UnknownBody: unknown_bodies}
+    special: dict[type[Struct], Callable[[], st.SearchStrategy[Any]]] = {
+        Gap: gaps,
+        Event: events,
+        Events: event_frames,
+        HeldRange: held_ranges,
+        UnknownBody: unknown_bodies,
+    }
     if kind in special:
         return special[kind]()
     if kind is Hello:

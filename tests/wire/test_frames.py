@@ -1,6 +1,7 @@
 """The declarations themselves: keys, tags, defaults, and the laws that fields obey together."""
 
-from typing import get_args
+from collections.abc import Callable
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -112,12 +113,13 @@ def test_every_body_has_an_example() -> None:
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_examples_round_trip_and_are_nested_within_the_limit(direction: str) -> None:
-    decode = {
+    decoders: dict[str, Callable[[bytes], Any]] = {
         "agent": decode_agent,
         "hub": decode_hub,
         "to-worker": decode_to_worker,
         "from-worker": decode_from_worker,
-    }[direction]
+    }
+    decode = decoders[direction]
     for name, frame in BY_DIRECTION[direction].items():
         assert decode(encode(frame)) == frame, name
 

@@ -1,6 +1,8 @@
 """Frames recorded by earlier versions: today's code reads them alike and packs them to the same bytes."""
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -10,7 +12,7 @@ from tests.wire.vectors.record import Golden, all_recorded
 from wire.codec import decode_agent, decode_from_worker, decode_hub, decode_to_worker, encode
 from wire.limits import MINOR_VERSION, PROTOCOL
 
-DECODERS = {
+DECODERS: dict[str, Callable[[bytes], Any]] = {
     "agent": decode_agent,
     "hub": decode_hub,
     "to-worker": decode_to_worker,

@@ -140,7 +140,8 @@ def test_a_hello_of_another_key_is_refused() -> None:
 
 
 def test_a_changed_hello_is_refused() -> None:
-    for change in ({"jobs": []}, {"minor": 1}, {"epoch": JOB}, {"name": "other"}):
+    changes: list[dict[str, Any]] = [{"jobs": []}, {"minor": 1}, {"epoch": JOB}, {"name": "other"}]
+    for change in changes:
         pair = SessionPair(agent_session(hello_with(jobs=[])))
         pair.to_agent()
         (data,) = pair.agent.frames_to_send()

@@ -26,7 +26,7 @@ def mutated(data: bytes, rng: random.Random) -> bytes:
 
 
 def messages(union: object, recorded: list[bytes]) -> st.SearchStrategy[list[bytes]]:
-    frames = st.one_of(structs(kind) for kind in members(union)).map(encode)
+    frames = st.one_of([structs(kind) for kind in members(union)]).map(encode)
     broken = st.builds(mutated, st.sampled_from(recorded), st.randoms(use_true_random=False))
     return st.lists(frames | broken | st.binary(max_size=40), max_size=8)
 

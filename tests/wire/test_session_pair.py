@@ -457,7 +457,7 @@ EVERYTHING = {
 
 
 def torture(machine: type[SessionPairMachine], examples: int, steps: int, *, derandomize: bool) -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=examples,

@@ -1,5 +1,6 @@
 """The tables: whole, closed, and the sessions really follow them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import msgpack
@@ -146,7 +147,12 @@ def test_the_hubs_shell_may_only_do_what_the_state_allows(state: HubState) -> No
     assert isinstance(ASSIGN, AssignJob)
     assert isinstance(CANCEL, CancelJob)
     hub = pair_with_hub_in(state).hub
-    for call in (lambda: hub.assign(ASSIGN), lambda: hub.cancel(CANCEL), lambda: hub.want_full("x")):
+    calls: list[Callable[[], object]] = [
+        lambda: hub.assign(ASSIGN),
+        lambda: hub.cancel(CANCEL),
+        lambda: hub.want_full("x"),
+    ]
+    for call in calls:
         with pytest.raises(LocalProtocolError, match=state):
             call()
     if state != HubState.ENDED:
@@ -165,12 +171,13 @@ def test_the_hubs_shell_may_only_do_what_the_state_allows(state: HubState) -> No
 def test_the_agents_shell_may_only_do_what_the_state_allows(state: AgentState) -> None:
     assert isinstance(REPLY, JobReply)
     agent = pair_with_agent_in(state).agent
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: agent.send_reply(REPLY),
         lambda: agent.renew([]),
         lambda: agent.send_status(NodeStatus(), 0.0, 1, 1),
         lambda: agent.send_events(hello_with().epoch, Stream.JOBS, []),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(LocalProtocolError, match=state):
             call()
     assert agent.wants_events() == []

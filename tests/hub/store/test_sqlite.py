@@ -134,7 +134,7 @@ async def test_what_the_database_complains_of_holds_nobodys_data(tmp_path: Path)
 
 async def test_a_full_disk_fails_the_batch_and_the_store_goes_on_when_there_is_room(tmp_path: Path) -> None:
     async with open_sqlite(tmp_path / "hub.sqlite") as store:
-        pages = await store.writer.submit(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar())
+        pages = await store.writer.submit(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar_one())
         await store.writer.submit(lambda c: c.exec_driver_sql(f"PRAGMA max_page_count = {pages}"))
         answers = await asyncio.gather(
             *(add(store, f"{number:0>4000}") for number in range(50)), return_exceptions=True

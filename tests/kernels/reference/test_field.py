@@ -64,9 +64,10 @@ def test_the_quadratic_extension_agrees_with_py_ecc(a: tuple[int, int], b: tuple
 
 
 def test_zero_has_no_inverse() -> None:
-    for field, zero in ((PrimeField(Q), 0), (QuadraticField(Q), FQ2_ZERO)):
-        with pytest.raises(ZeroDivisionError):
-            field.inv(zero)
+    with pytest.raises(ZeroDivisionError):
+        PrimeField(Q).inv(0)
+    with pytest.raises(ZeroDivisionError):
+        QuadraticField(Q).inv(FQ2_ZERO)
     with pytest.raises(ZeroDivisionError):
         TOWER.inv12((FQ6_ZERO, FQ6_ZERO))
     assert FQ2.power(FQ2_ONE, 0) == FQ2_ONE

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ scalars = st.sampled_from([0, 1, 2, R - 1, R, R + 1, (R - 1) // 2, 1 << 253]) | 
 @given(a=scalars, b=scalars)
 @settings(max_examples=40, deadline=None)
 def test_the_first_group_agrees_with_py_ecc(a: int, b: int) -> None:
-    def affine(point: object) -> tuple[int, int] | None:
+    def affine(point: Any) -> tuple[int, int] | None:
         if optimized_bn128.is_inf(point):
             return None
         x, y = optimized_bn128.normalize(point)
@@ -28,7 +30,7 @@ def test_the_first_group_agrees_with_py_ecc(a: int, b: int) -> None:
 @given(a=scalars, b=scalars)
 @settings(max_examples=15, deadline=None)
 def test_the_second_group_agrees_with_py_ecc(a: int, b: int) -> None:
-    def affine(point: object) -> tuple[Fq2, Fq2] | None:
+    def affine(point: Any) -> tuple[Fq2, Fq2] | None:
         if optimized_bn128.is_inf(point):
             return None
         x, y = optimized_bn128.normalize(point)

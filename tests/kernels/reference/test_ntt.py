@@ -9,7 +9,7 @@ R = BN254.r
 
 
 def values(count: int) -> list[int]:
-    chance = random.Random(count)  # noqa: S311 - a seed makes an example repeatable
+    chance = random.Random(count)
     return [chance.choice([0, 1, R - 1, chance.randrange(R)]) for _ in range(count)]
 
 
