@@ -7,6 +7,7 @@ Stop, within ``shutdown_s``: no new sockets, Bye to every agent, last events com
 import asyncio
 import fcntl
 import os
+import resource
 import signal
 import socket
 import ssl
@@ -27,6 +28,7 @@ from hub.bus import Bus
 from hub.clock import Clock, SystemClock
 from hub.config import Config, ConfigError, is_loopback, under_systemd
 from hub.desk import Desk
+from hub.doorstep import KEEP_ALIVE_S, Doorstep
 from hub.gate import PATH, Gate
 from hub.ingest import Ingest, read_status
 from hub.judging import Judge
@@ -54,7 +56,11 @@ GOODBYE_SHARE = 0.6
 CLIENT_BYTES_MAX = 1024 * 1024
 """Body of a request that is read whole; artifacts are streamed."""
 
+DESCRIPTORS_WANTED = 65_536
+"""A socket for each agent and viewer; the usual soft limit of 1,024 is for programs that use ``select``."""
+
 GATE = web.AppKey("GATE", Gate)
+DOORSTEP = web.AppKey("DOORSTEP", Doorstep)
 ALL_SESSIONS = web.AppKey("ALL_SESSIONS", Sessions)
 Tell = Callable[[str], None]
 """Says something to systemd."""
@@ -83,6 +89,7 @@ def run(config: Config) -> int:
         HubError: it could not start, or a part of it failed.
     """
     _prepare_data_dir(config.data_dir)
+    take_descriptors()
     with _locked(config.data_dir / LOCK_FILE), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(serve(config))
 
@@ -95,9 +102,13 @@ async def serve(config: Config, clock: Clock | None = None, stop: asyncio.Event 
     app = make_app(config, clock or SystemClock(), tasks=tasks, tell_systemd=notify)
     facts_path = config.data_dir / FACTS_FILE
     facts_path.unlink(missing_ok=True)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=HANDLERS_S)
+    runner = web.AppRunner(
+        app, access_log=None, handle_signals=False, shutdown_timeout=HANDLERS_S, keepalive_timeout=KEEP_ALIVE_S
+    )
     try:
         await runner.setup()
+        assert runner.server is not None  # noqa: S101 - set up above
+        tasks.start("doorstep", app[DOORSTEP].run(runner.server))
         url = await _listen(runner, config)
         app[ports.BASE_URL].append(config.public_url.rstrip("/") or url)
         facts = Facts(url, os.getpid(), app[ports.HUB].id, app[ports.KEYS].fingerprint)
@@ -141,6 +152,8 @@ def make_app(config: Config, clock: Clock, *, tasks: "Background", tell_systemd:
     app[ports.BASE_URL] = []
     app.cleanup_ctx.append(_store)
     app.cleanup_ctx.append(partial(_core, tasks=tasks, tell_systemd=tell_systemd))
+    app[DOORSTEP] = Doorstep(config, clock)
+    app.middlewares.append(app[DOORSTEP].attend)
     app.on_shutdown.append(_goodbye)
     app.router.add_get(PATH, _agent_socket)
     api.setup(app)
@@ -297,6 +310,14 @@ def _notifier() -> Tell:
         notifier.notify(text)
 
     return tell
+
+
+def take_descriptors() -> None:
+    """Raise the soft limit of open files to what this process may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_WANTED)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _prepare_data_dir(path: Path) -> None:

@@ -47,6 +47,8 @@ class Config(Struct, frozen=True, kw_only=True):
     accept_per_s: float = 50.0
     accept_burst: int = 100
     unauthenticated_max: int = 256
+    first_request_s: float = 10.0
+    idle_connections_max: int = 1024
     lease_s: float = 60.0
     lease_grace_s: float = 15.0
     attempts_max: int = 3
@@ -86,10 +88,11 @@ class Config(Struct, frozen=True, kw_only=True):
         values: dict[str, object] = {}
         if "listen" in texts:
             values["listen_host"], values["listen_port"] = _host_port(origin["listen"], texts.pop("listen"))
-        values["data_dir"] = Path(platformdirs.user_data_dir("provewire")) / "hub"
         kinds = typing.get_type_hints(cls)
         for name, text in texts.items():
             values[name] = _parse(origin[name], text, kinds[name])
+        if "data_dir" not in values:
+            values["data_dir"] = _default_data_dir()
         config = cls(**values)  # type: ignore[arg-type]  # each was parsed by its field's own type
         _check(config)
         return config
@@ -135,6 +138,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("accept_per_s", "new agent sockets accepted a second; more get 503 and Retry-After"),
     Setting("accept_burst", "new agent sockets accepted at once after a quiet time"),
     Setting("unauthenticated_max", "sockets that have not finished the handshake, at most"),
+    Setting("first_request_s", "seconds for the first request of a connection; after that it is cut"),
+    Setting("idle_connections_max", "connections that ask nothing at the moment, at most"),
     Setting("lease_s", "seconds a job stays with a node that says nothing about it"),
     Setting("lease_grace_s", "seconds added to a lease before it is taken away"),
     Setting("attempts_max", "failed attempts until a job fails for good"),
@@ -174,6 +179,8 @@ _POSITIVE = (
     "enroll_per_s",
     "accept_burst",
     "unauthenticated_max",
+    "first_request_s",
+    "idle_connections_max",
     "attempts_max",
     "jobs_open_max",
     "artifact_bytes_max",
@@ -189,6 +196,14 @@ def _as_text(value: object) -> str:
     if isinstance(value, bool):
         return "1" if value else "0"
     return str(value)
+
+
+def _default_data_dir() -> Path:
+    """Where the hub's data lies for a user who said nothing."""
+    try:
+        return Path(platformdirs.user_data_dir("provewire")) / "hub"
+    except RuntimeError as error:  # a service's user without a home
+        raise ConfigError(f"data_dir: this user has no home directory ({error}); give --data-dir") from error
 
 
 def _parse(origin: str, text: str, kind: object) -> object:
@@ -210,7 +225,10 @@ def _parse(origin: str, text: str, kind: object) -> object:
         return number
     if kind is str:
         return text
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise ConfigError(f"{origin}: {text!r} cannot be resolved: {error}") from error
 
 
 def _host_port(origin: str, text: str) -> tuple[str, int]:
