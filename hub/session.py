@@ -126,6 +126,11 @@ class Life:
         return self._protocol.hello
 
     @property
+    def over(self) -> bool:
+        """Whether it has ended, opened or not: also while its home still thinks about its hello."""
+        return self._over
+
+    @property
     def live(self) -> bool:
         """Whether the session is open and has not ended."""
         return self.opened and not self._over
@@ -133,7 +138,9 @@ class Life:
     # --- called by the home, on the event loop
 
     def authenticate(self, agent_id: str, public_key: bytes) -> bool:
-        """Check the hello's signature; False ends the session."""
+        """Check the hello's signature; False: the session has ended, by this or meanwhile."""
+        if self._over:
+            return False
         if not self._protocol.authenticate(public_key):
             self._end(Reason.BAD_SIGNATURE, f"the hello of agent {agent_id} is not signed by its key")
             return False
@@ -145,12 +152,15 @@ class Life:
         self._protocol.refuse(reason, detail, wait_s)
         self._end(reason, detail)
 
-    def welcome(self, welcome: Welcome) -> None:
-        """Open the session."""
+    def welcome(self, welcome: Welcome) -> bool:
+        """Open the session; False if it has ended meanwhile."""
+        if self._over:
+            return False
         self._protocol.welcome(welcome)
         self.session_id = welcome.session
         self.opened = True
         self._outgoing.set()
+        return True
 
     def assign(self, frame: AssignJob) -> bool:
         """Queue an assignment; False if the session has ended."""

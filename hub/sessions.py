@@ -155,6 +155,8 @@ class Sessions:
     async def open(self, life: Life, hello: Hello) -> None:
         """Let an agent in, or refuse it with a numbered reason."""
         agent = await self._store.agent(hello.agent_id)
+        if life.over:
+            return
         if self._stopping:
             life.refuse(Reason.HUB_STOPPING, "the hub is stopping", self.reconnect_spread_s)
         elif agent is None:
@@ -187,7 +189,8 @@ class Sessions:
             time_ms=self._clock.time_ms(),
             have=[StreamHave(epoch=epoch, stream=stream, seq=stored.get((epoch, stream), 0)) for epoch, stream in keys],
         )
-        life.welcome(welcome)
+        if not life.welcome(welcome):
+            return
         self._lives[agent.id] = life
         log.info("a session opened", agent=agent.id, name=hello.name, session=life.session_id, remote=_remote(life))
         self._registry.add(agent)

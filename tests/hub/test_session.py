@@ -333,3 +333,29 @@ async def test_a_stranger_that_says_nothing_is_refused_when_its_time_is_over() -
     await asyncio.wait_for(met.life.run(), WAIT_S)
     assert await met.over() == Reason.HANDSHAKE_TIMEOUT.close_code
     assert not met.life.opened
+
+
+class SlowHome(Home):
+    """A hub whose store takes its time over a hello."""
+
+    async def open(self, life: Life, hello: Hello) -> None:
+        await self.gate.wait()
+        if life.authenticate(AGENT, AGENT_KEY.public_key().public_bytes_raw()):
+            await super().open(life, hello)
+
+
+async def test_a_session_that_ends_while_its_hello_is_looked_up_is_never_opened() -> None:
+    """Else the node would show a session that nobody holds, and the goodbye would read as a fault of ours."""
+    met = Meeting(FakeClock(), Config(data_dir=Path("unused")))
+    met.life._home = met.home = SlowHome(Config(data_dir=Path("unused")))
+    met.home.gate.clear()
+    running = asyncio.create_task(met.life.run())
+    await met.hear()  # the challenge; the hello goes out
+    await turns()
+    met.life.end(Reason.HUB_STOPPING, "the hub is stopping")
+    await turns()
+    met.home.gate.set()
+    assert await met.over() == Reason.HUB_STOPPING.close_code
+    await running
+    assert not met.life.opened
+    assert met.life.over
