@@ -151,9 +151,16 @@ def parse_local(text: str) -> tuple[str, int] | None:
 
 
 def data_dir_of(option: str | None, environ: Mapping[str, str]) -> Path:
-    """The agent's data directory: the option, else ``PROVEWIRE_DATA_DIR``, else under XDG."""
+    """The agent's data directory: the option, else ``PROVEWIRE_DATA_DIR``, else under XDG.
+
+    Raises:
+        ConfigFault: it is to lie in a home directory, and this user has none.
+    """
     text = option or environ.get("PROVEWIRE_DATA_DIR")
-    return (Path(text) if text else Path(user_data_dir("provewire")) / "agent").expanduser().absolute()
+    try:
+        return (Path(text) if text else Path(user_data_dir("provewire")) / "agent").expanduser().absolute()
+    except RuntimeError as error:  # a service's user without a home
+        raise ConfigFault(f"--data-dir: this user has no home directory ({error}); give --data-dir") from error
 
 
 def check_socket_path(path: Path) -> None:

@@ -25,7 +25,7 @@ from wire.codec import UnknownFrame
 from wire.errors import RemoteProtocolError
 from wire.frames import Level
 from wire.status import WorkerReading, WorkerState
-from wire.worker import Ended, Greeting, Progress, ToWorker
+from wire.worker import DeviceNews, DeviceState, Ended, Greeting, Progress, ToWorker
 
 log = structlog.get_logger(__name__)
 
@@ -41,6 +41,16 @@ STABLE_S = 60.0
 LOG_TAIL_BYTES = 4096
 LOG_TRIM_S = 60.0
 """Between looks at the size of the worker's log."""
+
+DEVICE_STATES = {
+    DeviceState.OPENING: WorkerState.STARTING,
+    DeviceState.READY: WorkerState.IDLE,
+    DeviceState.UNUSABLE: WorkerState.DOWN,
+}
+DEVICE_DETAILS = {
+    WorkerState.STARTING: "its device is being made ready; on first use the kernels are compiled",
+    WorkerState.DOWN: "its device cannot be used",
+}
 
 Argv = Callable[[str, Path], Sequence[str]]
 
@@ -97,6 +107,8 @@ class DeviceWorker:
         self._gone_said = False
         self._pid: int | None = None
         self._detail = ""
+        self._device_news: DeviceNews | None = None
+        """What the worker that greeted said of its device; None if it says no such thing, being older."""
         self._failures = 0
         self._started_s = 0.0
         self._exits: dict[int, asyncio.Task[str]] = {}
@@ -106,13 +118,19 @@ class DeviceWorker:
 
     def reading(self) -> WorkerReading:
         """For the status."""
-        return WorkerReading(device=self.device, state=self._state(), pid=self._pid, detail=self._detail)
+        state = self._state()
+        detail = self._detail
+        if not detail and self._device_news is not None and state in DEVICE_DETAILS:
+            detail = self._device_news.detail or DEVICE_DETAILS[state]
+        return WorkerReading(device=self.device, state=state, pid=self._pid, detail=detail)
 
     def _state(self) -> WorkerState:
         if self._silent:
             return WorkerState.SILENT
         if self._greeted:
-            return WorkerState.PROVING if self._desk.busy_device(self.device) else WorkerState.IDLE
+            if self._desk.busy_device(self.device):
+                return WorkerState.PROVING
+            return WorkerState.IDLE if self._device_news is None else DEVICE_STATES[self._device_news.state]
         return WorkerState.STARTING if self._pid is not None else WorkerState.DOWN
 
     def answering(self) -> bool:
@@ -222,7 +240,7 @@ class DeviceWorker:
         finally:
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
-            self._link = None
+            self._link = self._device_news = None
             self._greeted = self._silent = False
 
     async def _trim_log(self) -> None:
@@ -237,6 +255,8 @@ class DeviceWorker:
                 match frame:
                     case Greeting():
                         await self._on_greeting(link, frame, adopted=adopted)
+                    case DeviceNews():
+                        await self._on_device(frame)
                     case Progress():
                         self._desk.post(steps.WorkerProgressed(self.device, frame))
                     case Ended():
@@ -263,6 +283,13 @@ class DeviceWorker:
         if adopted:
             doing = f"at job {current}" if current else "idle"
             await self._outbox.say(event, f"the worker on {self.device} (pid {link.pid}) was found, {doing}")
+
+    async def _on_device(self, news: DeviceNews) -> None:
+        self._device_news = news
+        self._on_change()
+        if news.state is DeviceState.UNUSABLE:
+            log.warning("worker.device_unusable", device=self.device, pid=self._pid, detail=news.detail)
+            await self._outbox.say("worker.device_unusable", news.detail, Level.ERROR, device=self.device)
 
     def _watch_silence(self, link: WorkerLink) -> None:
         if self._silent is not link.answering:

@@ -335,5 +335,5 @@ class Desk:
 def _candidate(node: Node) -> Candidate:
     """What the dispatcher needs to know of a node: a job for each worker that is not down, one before it said so."""
     workers = () if node.status.workers is msgspec.UNSET else node.status.workers
-    able = sum(worker.state is not WorkerState.DOWN for worker in workers)
-    return Candidate(agent_id=node.id, slots=max(1, able), cuda=Capability.GROTH16_CUDA.value in node.capabilities)
+    able = sum(worker.state is not WorkerState.DOWN for worker in workers) if workers else 1
+    return Candidate(agent_id=node.id, slots=able, cuda=Capability.GROTH16_CUDA.value in node.capabilities)

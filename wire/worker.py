@@ -5,6 +5,7 @@ The worker greets first. Everything it has finished and was not told to forget i
 so that an agent that restarted learns of it. A newer connection replaces an older one.
 """
 
+from enum import StrEnum
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
@@ -124,5 +125,25 @@ class Greeting(
     current: Progress | None = None
 
 
+class DeviceState(StrEnum):
+    """Whether a worker could prove now."""
+
+    OPENING = "opening"
+    """It is being made ready; on first use the kernels are compiled. A job given now waits."""
+    READY = "ready"
+    UNUSABLE = "unusable"
+    """Tried again from time to time."""
+
+
+class DeviceNews(
+    Struct, frozen=True, omit_defaults=True, tag_field="t", tag="dv", rename={"state": "st", "detail": "txt"}
+):
+    """Worker to agent: how its device is; after the greeting, and whenever that changed."""
+
+    state: DeviceState
+    detail: Text = ""
+    """Why it is unusable, in one sentence."""
+
+
 ToWorker = Prove | Abort | Release | Ping
-FromWorker = Greeting | Progress | Ended | Pong
+FromWorker = Greeting | DeviceNews | Progress | Ended | Pong

@@ -61,8 +61,17 @@ def find_compiler() -> list[str]:
 
 
 def cache_folder() -> Path:
-    """Return the folder of built objects; it may not exist yet."""
-    return Path(user_cache_dir("provewire", appauthor=False)) / "host"
+    """Return the folder of built objects; it may not exist yet.
+
+    Raises:
+        DeviceError: this user has no home directory for it.
+    """
+    try:
+        return Path(user_cache_dir("provewire", appauthor=False)) / "host"
+    except RuntimeError as error:  # a service's user without a home
+        raise DeviceError(
+            f"there is no folder to keep the built kernels in ({error}); name one in XDG_CACHE_HOME"
+        ) from error
 
 
 def build(files: tuple[str, ...], extra_flags: tuple[str, ...] = ()) -> Path:
@@ -125,22 +134,22 @@ def _compile(compiler: list[str], flags: list[str], sources: list[Path], library
         ]
         with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
             # The large ones first, so that the last one to start is a short one.
-            for done in [pool.submit(_checked, command) for command in reversed(commands)]:
+            for done in [pool.submit(_checked, command, folder) for command in reversed(commands)]:
                 done.result()
         linked = folder / "host.so"
-        _checked([*compiler, "-shared", "-pthread", *map(str, objects), "-o", str(linked)])
+        _checked([*compiler, "-shared", "-pthread", *map(str, objects), "-o", str(linked)], folder)
         with linked.open("rb") as file:
             os.fsync(file.fileno())
         linked.replace(library)
 
 
-def _checked(command: list[str]) -> None:
-    """Run a compiler.
+def _checked(command: list[str], scratch: Path) -> None:
+    """Run a compiler; what it writes on its way goes to ``scratch``, because a service may have no /tmp to write to.
 
     Raises:
         DeviceError: it failed; the sentence has its first error line.
     """
-    done = _run(command)
+    done = _run(command, TMPDIR=str(scratch))
     if done.returncode == 0:
         return
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
@@ -148,9 +157,9 @@ def _checked(command: list[str]) -> None:
     raise DeviceError(f"{command[0]} could not compile the kernels (exit code {done.returncode}): {line}")
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+def _run(command: list[str], **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a command with a deadline and return what it said."""
-    environment = {**os.environ, "LC_ALL": "C"}
+    environment = {**os.environ, "LC_ALL": "C", **variables}
     try:
         return subprocess.run(  # noqa: S603 - the compiler is the user's own choice
             command,

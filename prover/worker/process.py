@@ -30,7 +30,20 @@ from prover.worker.results import Results
 from wire import codec
 from wire.errors import LocalProtocolError
 from wire.limits import TEXT_CHARS_MAX
-from wire.worker import Abort, Ended, Greeting, Ping, Pong, Progress, Prove, Release, ToWorker
+from wire.status import clipped
+from wire.worker import (
+    Abort,
+    DeviceNews,
+    DeviceState,
+    Ended,
+    Greeting,
+    Ping,
+    Pong,
+    Progress,
+    Prove,
+    Release,
+    ToWorker,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -53,6 +66,8 @@ class WorkerConfig(Struct, frozen=True):
     """Whether systemd waits to hear that the worker is ready."""
     save_retry_s: float = 2.0
     """Between attempts to save a result while the disk refuses it."""
+    open_retry_s: float = 30.0
+    """Between attempts to take a device that cannot be used."""
 
 
 class _Running:
@@ -85,6 +100,7 @@ class Worker:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="prover")
         self._started_ms = time.time_ns() // 1_000_000
         self._running: _Running | None = None
+        self._device = DeviceNews(state=DeviceState.OPENING)
         self._link: AgentLink | None = None
         self._draining = False
         self._stopped = asyncio.Event()
@@ -104,11 +120,12 @@ class Worker:
             os.umask(old_umask)
         async with server, asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            tasks.create_task(self._open_engines())
+            opening = tasks.create_task(self._keep_opening())
             if self._config.supervised:
-                _say_ready()
+                _tell_systemd(f"READY=1\n{self._systemd_status()}")
             log.info("worker.listening", device=self._config.device, dir=str(self._config.dir), pid=os.getpid())
             await self._stopped.wait()
+            opening.cancel()
             server.close()
             if self._link is not None:
                 await self._link.flush_and_close()
@@ -117,15 +134,46 @@ class Worker:
         self._thread.shutdown()
         log.info("worker.stopped", device=self._config.device)
 
-    async def _open_engines(self) -> None:
-        """Take the device early: a missing compiler or card is in the log before the first job."""
+    async def _keep_opening(self) -> None:
+        """Take the device early, and again until it can be used: what is missing is known before the first job."""
+        while (problem := await self._open_engines()) is not None:
+            self._say_device(DeviceState.UNUSABLE, problem)
+            await asyncio.sleep(self._config.open_retry_s)
+        self._say_device(DeviceState.READY)
+
+    async def _open_engines(self) -> str | None:
+        """Open every engine; what is wrong with the first that cannot be, or None."""
         for name, engine in self._engines.items():
             try:
                 await asyncio.get_running_loop().run_in_executor(self._thread, engine.open)
             except ProverError as error:
-                log.warning("worker.device_unusable", engine=name, device=self._config.device, error=str(error))
-            except Exception:  # outermost line of this task: the next job tries again and reports
+                if str(error) != self._device.detail:
+                    log.warning("worker.device_unusable", engine=name, device=self._config.device, error=str(error))
+                return str(error)
+            except Exception as error:  # outermost line of this task: tried again
                 log.exception("worker.device_unusable", engine=name, device=self._config.device)
+                return f"internal fault while taking the device ({type(error).__name__}); the log has the traceback"
+        return None
+
+    def _say_device(self, state: DeviceState, detail: str = "") -> None:
+        news = DeviceNews(state=state, detail=clipped(detail))
+        if news == self._device:
+            return
+        self._device = news
+        if state is DeviceState.READY:
+            log.info("worker.device_ready", device=self._config.device)
+        self._send(news)
+        self._tell()
+
+    def _systemd_status(self) -> str:
+        if self._running is not None:
+            return f"STATUS=proving job {self._running.job}, attempt {self._running.attempt}"
+        detail = f": {self._device.detail}" if self._device.detail else ""
+        return f"STATUS=device {self._device.state.value}{detail}".replace("\n", " ")
+
+    def _tell(self) -> None:
+        if self._config.supervised:
+            _tell_systemd(self._systemd_status())
 
     def _close_engines(self) -> None:
         for name, engine in self._engines.items():
@@ -161,6 +209,7 @@ class Worker:
                 current=current,
             )
         )
+        link.send(self._device)
         for ended in self._results.all():
             link.send(ended)
         await link.run(self._on_frame)
@@ -178,7 +227,7 @@ class Worker:
             case Release():
                 self._on_release(frame)
 
-    def _send(self, frame: Ended | Pong) -> None:
+    def _send(self, frame: DeviceNews | Ended | Pong) -> None:
         if self._link is not None:
             self._link.send(frame)
 
@@ -213,6 +262,7 @@ class Worker:
         elif self._tasks is not None:
             self._running = _Running(frame)
             self._say_progress(self._running)
+            self._tell()
             self._tasks.create_task(self._prove(frame, self._running))
 
     def _refuse(self, frame: Prove, code: int, detail: str) -> None:
@@ -235,6 +285,7 @@ class Worker:
             await asyncio.sleep(self._config.save_retry_s)
         log.info("worker.ended", job=ended.job, attempt=ended.attempt, code=ended.code, detail=ended.detail)
         self._running = None
+        self._tell()
         self._send(ended)
         if self._draining:
             self._stopped.set()
@@ -316,10 +367,10 @@ def _failure(frame: Prove, code: int, sentence: str) -> Ended:
     return Ended(job=frame.job, attempt=frame.attempt, code=code, detail=sentence[:TEXT_CHARS_MAX])
 
 
-def _say_ready() -> None:
-    """Tell systemd that the socket listens."""
+def _tell_systemd(message: str) -> None:
+    """Say one thing to the service manager."""
     notifier = sdnotify.SystemdNotifier()
-    notifier.notify("READY=1")
+    notifier.notify(message)
     if notifier.socket is not None:
         notifier.socket.close()
 

@@ -1,3 +1,4 @@
+import pwd
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,18 @@ def test_options_win_over_the_environment_and_that_over_defaults(tmp_path: Path)
     plain = load({"PROVEWIRE_DATA_DIR": SHORT})
     assert (plain.hub, plain.device, plain.local, plain.spawn_workers) == (None, "auto", ("127.0.0.1", 8471), True)
     assert plain.name
+
+
+def test_a_service_without_a_home_needs_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(_uid: int) -> None:
+        raise KeyError
+
+    for variable in ("HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    assert config.data_dir_of(None, {"PROVEWIRE_DATA_DIR": SHORT}) == Path(SHORT)
+    with pytest.raises(ConfigFault, match="give --data-dir"):
+        config.data_dir_of(None, {})
 
 
 def test_without_a_data_dir_the_xdg_folder_is_used() -> None:

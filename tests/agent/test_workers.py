@@ -27,7 +27,7 @@ from wire import codec
 from wire.frames import LogRecord, NodeEvent, Stream
 from wire.jobs import Groth16Spec
 from wire.status import WorkerState
-from wire.worker import PONG_DEADLINE_S, Greeting, Ping, Pong, Prove, Release
+from wire.worker import PONG_DEADLINE_S, DeviceNews, DeviceState, Greeting, Ping, Pong, Prove, Release
 
 ROOT = Path(__file__).parents[2]
 PROVE = Prove(job=JOB, attempt=1, engine="groth16", spec=Groth16Spec(circuit="11" * 32, curve="bn128"), inputs=[])
@@ -332,6 +332,29 @@ async def test_a_newer_worker_may_say_things_we_do_not_know(node: Node) -> None:
         up = await node.up()
         assert up.pid == os.getpid()  # as the kernel says, not as the frame does
         await eventually(worker.answering, "an answer")
+
+
+async def test_a_device_that_cannot_be_used_is_shown_as_down_with_the_reason(node: Node) -> None:
+    said = asyncio.Event()
+
+    async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(codec.length_prefixed(Greeting(pid=1, device="host", started_ms=1, version="9")))
+        writer.write(codec.length_prefixed(DeviceNews(state=DeviceState.OPENING)))
+        await said.wait()
+        writer.write(codec.length_prefixed(DeviceNews(state=DeviceState.UNUSABLE, detail="no compiler")))
+        await reader.read(1)
+        writer.write(codec.length_prefixed(DeviceNews(state=DeviceState.READY)))
+        await reader.read()
+
+    async with FakeProcess(node, behave).listening(), node.running(spawn=False) as worker:
+        await eventually(lambda: "being made ready" in worker.reading().detail, "the device's first news")
+        assert worker.reading().state is WorkerState.STARTING
+        said.set()
+        await eventually(lambda: worker.reading().detail == "no compiler", "the reason")
+        assert worker.reading().state is WorkerState.DOWN
+        assert (await node.said("worker.device_unusable")).detail == "no compiler"
+        await eventually(lambda: worker.reading().state is WorkerState.IDLE, "the mended device")
+        assert worker.reading().detail == ""
 
 
 async def test_a_worker_that_does_not_read_loses_the_connection(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

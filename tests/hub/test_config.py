@@ -1,3 +1,4 @@
+import pwd
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,18 @@ def test_the_data_folder_follows_xdg_unless_told(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert Config.load({}, {}).data_dir == tmp_path / "provewire" / "hub"
     assert Config.load({"data_dir": Path("~/x")}, {}).data_dir == Path("~/x").expanduser()
+
+
+def test_a_service_without_a_home_needs_no_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(_uid: int) -> None:
+        raise KeyError
+
+    for variable in ("HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    assert Config.load({"data_dir": tmp_path}, {}).data_dir == tmp_path
+    with pytest.raises(ConfigError, match="give --data-dir"):
+        Config.load({}, {})
 
 
 def test_every_field_is_a_documented_setting_and_the_other_way_round() -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec import UNSET
 
 from hub import jobs as steps
 from hub import ports
@@ -262,6 +263,17 @@ async def test_a_full_queue_says_so_and_stores_nothing(tmp_path: Path) -> None:
         assert [picture.job.id for picture in await hub.store.open_jobs()] == [job]
 
 
+async def test_a_node_whose_workers_are_all_down_gets_a_job_when_one_is_up(hub: RunningHub) -> None:
+    peer = await hub.enroll()
+    async with peer.connect() as node:
+        await node.status(NodeStatus(workers=[WorkerReading("host", WorkerState.DOWN, detail="no compiler")]))
+        await _reported(hub, peer)
+        job = await hub.submit()
+        assert hub.app[ports.JOBS].holder(job) is None
+        await node.status(NodeStatus(workers=[WorkerReading("host", WorkerState.IDLE)]))
+        assert (await take(node)).job == job
+
+
 async def test_a_node_has_a_place_for_each_worker_and_none_while_it_drains(hub: RunningHub) -> None:
     peer = await hub.enroll()
     workers = [WorkerReading(device, WorkerState.IDLE) for device in ("cuda:0", "cuda:1")]
@@ -281,7 +293,7 @@ async def test_a_node_has_a_place_for_each_worker_and_none_while_it_drains(hub: 
 async def _reported(hub: RunningHub, peer: Peer) -> None:
     with hub.app[ports.BUS].subscribe() as changes:
         async with asyncio.timeout(10):
-            while (node := hub.app[ports.REGISTRY].node(peer.id)) is None or node.status.draining is not True:
+            while (node := hub.app[ports.REGISTRY].node(peer.id)) is None or node.status.workers is UNSET:
                 await anext(changes)
 
 

@@ -1,5 +1,6 @@
 """The host device: building it, its memory, its launches."""
 
+import pwd
 import re
 import subprocess
 import sys
@@ -215,6 +216,26 @@ def test_what_is_built_is_not_built_again(cache: Path, compiler: Compiler, tmp_p
     build(SMALL)
     assert count.read_text() == once
     assert len(list(cache.glob("*.so"))) == 1
+
+
+def test_the_compiler_needs_no_folder_but_the_cache(cache: Path, compiler: Compiler, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    compiler(f'case "$*" in *-E*) ;; *) echo "$TMPDIR" >> {seen};; esac; exec g++ "$@"')
+    build(SMALL)
+    folders = {Path(line) for line in seen.read_text().splitlines()}
+    assert {folder.parent for folder in folders} == {cache}
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody(_uid: int) -> None:
+        raise KeyError
+
+    for variable in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    with pytest.raises(DeviceError, match="name one in XDG_CACHE_HOME"):
+        build(SMALL)
 
 
 def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,9 +19,9 @@ import psutil
 import pytest
 
 from prover.circuits import OTHER_WITNESS, VERIFICATION_KEY, WITNESS, ZKEY
-from prover.errors import ProverError
+from prover.errors import DeviceError, ProverError
 from prover.worker import lock as worker_lock
-from prover.worker.engine import EngineMaker
+from prover.worker.engine import EngineMaker, Proved, Work
 from prover.worker.engines import ENGINES
 from prover.worker.link import QUEUE_FRAMES_MAX
 from prover.worker.process import Worker, WorkerConfig
@@ -28,7 +29,7 @@ from prover.worker.results import Results, ended_dir, read_all
 from tests.prover.scripted_engine import Control, engines
 from wire import codec
 from wire.jobs import Groth16Spec
-from wire.worker import Abort, Ended, Greeting, InputFile, Ping, Pong, Progress, Prove, Release
+from wire.worker import Abort, DeviceNews, DeviceState, Ended, Greeting, InputFile, Ping, Pong, Progress, Prove, Release
 
 ROOT = Path(__file__).parents[2]
 JOB = "01890a5d-ac96-774b-bcce-0000000000aa"
@@ -109,7 +110,7 @@ async def serving(
 ) -> AsyncIterator[asyncio.Task[None]]:
     """A worker on this loop, stopped by its signal at the end; a scripted proof that still waits is let go."""
     makers = engines(engine.path) if isinstance(engine, Control) else engine
-    config = WorkerConfig(dir=directory, device=device, engines=makers, save_retry_s=0.01)
+    config = WorkerConfig(dir=directory, device=device, engines=makers, save_retry_s=0.01, open_retry_s=0.01)
     with worker_lock.take(directory):
         task = asyncio.create_task(Worker(config).serve())
         while not (directory / "worker.sock").exists():
@@ -362,6 +363,46 @@ async def test_an_agent_that_does_not_read_loses_the_connection_and_nothing_else
             await agent.send(prove())
             control.send("d")
             assert (await agent.until(Ended)).code == 0
+
+
+class Moody:
+    """An engine whose device cannot be used at first."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self._problems = problems
+        self.watched = threading.Event()
+
+    def open(self) -> None:
+        self.watched.wait(DEADLINE_S)
+        if self._problems:
+            raise DeviceError(self._problems.pop(0))
+
+    def prove(self, work: Work) -> Proved:
+        raise NotImplementedError(work)
+
+    def close(self) -> None:
+        return
+
+
+async def test_a_device_that_cannot_be_used_is_told_and_tried_again(directory: Path) -> None:
+    engine = Moody(["no compiler", "no compiler", "no memory"])
+    async with serving(directory, {"groth16": lambda _device: engine}), connected(directory) as (agent, _):
+        engine.watched.set()
+        news = [await agent.until(DeviceNews) for _ in range(4)]
+    assert [(one.state.value, one.detail) for one in news] == [
+        ("opening", ""),
+        ("unusable", "no compiler"),
+        ("unusable", "no memory"),
+        ("ready", ""),
+    ]
+
+
+async def test_every_connection_learns_how_the_device_is(directory: Path, control: Control) -> None:
+    async with serving(directory, control, "cuda:9"):
+        for _ in range(2):
+            async with connected(directory) as (agent, _):
+                news = await agent.until(DeviceNews, lambda said: said.state is not DeviceState.OPENING)
+                assert (news.state, news.detail) == (DeviceState.UNUSABLE, "cuda:9: there is no such card")
 
 
 # --- signals --------------------------------------------------------------------------------------------------------
