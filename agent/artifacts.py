@@ -10,7 +10,8 @@ import hashlib
 import os
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO
 
@@ -60,6 +61,14 @@ class _TryAgain(Exception):
         super().__init__(fault.detail)
 
 
+class _Turn:
+    """Who fetches one digest, and how many want to."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.users = 0
+
+
 class Artifacts:
     """The folder of inputs of one agent."""
 
@@ -72,6 +81,8 @@ class Artifacts:
         self._checked: set[str] = set()
         """Digests verified in this run: a file of an earlier run is read once before it is trusted."""
         self._in_use: dict[str, int] = {}
+        self._fetching: dict[str, _Turn] = {}
+        """By digest: jobs of two devices may want the same input at once, and there is one file to write."""
         folder.mkdir(exist_ok=True, mode=0o700)
 
     def path(self, sha256: str) -> Path:
@@ -102,7 +113,8 @@ class Artifacts:
                 def report(done: int, offset: int = offset) -> None:
                     progress(offset + done, total)
 
-                await self._have(each, base=base, token=token, report=report)
+                async with self._turn(each.sha256):
+                    await self._have(each, base=base, token=token, report=report)
                 before += each.bytes_
                 progress(before, total)
                 files.append(InputFile(role=each.role, path=str(self.path(each.sha256))))
@@ -119,6 +131,19 @@ class Artifacts:
                 self._in_use[each.sha256] = left
             else:
                 self._in_use.pop(each.sha256, None)
+
+    @asynccontextmanager
+    async def _turn(self, sha256: str) -> AsyncIterator[None]:
+        """One fetch of a digest at a time; whoever waited finds the file in place, or goes on where it stopped."""
+        turn = self._fetching.setdefault(sha256, _Turn())
+        turn.users += 1
+        try:
+            async with turn.lock:
+                yield
+        finally:
+            turn.users -= 1
+            if not turn.users:
+                del self._fetching[sha256]
 
     async def _have(self, wanted: Input, *, base: str, token: str, report: Callable[[int], None]) -> None:
         path = self.path(wanted.sha256)

@@ -225,3 +225,30 @@ async def test_a_full_disk_is_named(fetching: Fetching) -> None:
     (fetching.folder / f"{SHA256}.part").symlink_to("/dev/full")
     with pytest.raises(FetchFault, match="the disk is full"):
         await fetching.fetch()
+
+
+async def test_two_jobs_that_want_the_same_input_at_once_share_one_download(fetching: Fetching) -> None:
+    """Two devices of a fresh node get two jobs of one circuit: both would write the same file."""
+    first, second = await asyncio.gather(fetching.fetch(), fetching.fetch())
+    assert content(first[0]) == content(second[0]) == DATA
+    assert len(fetching.hub.requests) == 1
+
+
+async def test_a_fetch_that_is_called_off_leaves_the_input_to_the_next(fetching: Fetching) -> None:
+    begun = asyncio.Event()
+
+    async def stalls(_: web.Request) -> web.StreamResponse:
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    fetching.hub.artifact_handler = stalls
+    called_off = asyncio.create_task(fetching.fetch())
+    await begun.wait()
+    waiting = asyncio.create_task(fetching.fetch())
+    fetching.hub.artifact_handler = None
+    called_off.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await called_off
+    assert content((await waiting)[0]) == DATA
+    assert not fetching.artifacts._fetching
