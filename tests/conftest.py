@@ -1,8 +1,37 @@
 """What all tests share: a missing system tool skips a test here, and fails the run where it has to be present."""
 
 import os
+from pathlib import Path
 
 import pytest
+
+from prover.backends.build import find_compiler
+from prover.errors import DeviceError
+
+TESTS = Path(__file__).parent
+# Whole files and folders whose every test builds or runs kernels; single tests elsewhere carry the marker.
+COMPILED = (
+    "cli/test_prove.py",
+    "e2e/",
+    *(f"kernels/test_{name}.py" for name in ("entries", "field_laws", "group_laws", "msm", "ntt", "rows", "scan")),
+    "oracle/",
+    "prover/test_backends.py",
+    "prover/test_groth16.py",
+    "prover/test_keys.py",
+    "prover/test_mutated_files.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs a C++ compiler where there is none."""
+    try:
+        find_compiler()
+    except DeviceError:
+        skip = pytest.mark.skip(reason="a C++ compiler is missing: apt-get install g++")
+        for item in items:
+            inside = item.path.relative_to(TESTS).as_posix()
+            if inside.startswith(COMPILED) or item.get_closest_marker("compiler"):
+                item.add_marker(skip)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

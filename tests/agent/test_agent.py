@@ -115,6 +115,7 @@ async def status(folder: Path) -> Any:
 # --- the whole way --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiler
 async def test_from_token_to_proof(hub: SmallHub, data: Path, tmp_path: Path) -> None:
     seen = enrolling(hub)
     inputs = []
