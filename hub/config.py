@@ -51,6 +51,7 @@ class Config(Struct, frozen=True, kw_only=True):
     idle_connections_max: int = 1024
     lease_s: float = 60.0
     lease_grace_s: float = 15.0
+    attempt_s: float = 6 * 3600.0
     attempts_max: int = 3
     decline_backoff_s: float = 5.0
     jobs_open_max: int = 10_000
@@ -142,6 +143,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("idle_connections_max", "connections that ask nothing at the moment, at most"),
     Setting("lease_s", "seconds a job stays with a node that says nothing about it"),
     Setting("lease_grace_s", "seconds added to a lease before it is taken away"),
+    Setting("attempt_s", "seconds one attempt may take, however alive its node says it is"),
     Setting("attempts_max", "failed attempts until a job fails for good"),
     Setting("decline_backoff_s", "seconds a job is not offered again to a node that declined it"),
     Setting("jobs_open_max", "jobs that have not ended, at most"),
@@ -173,6 +175,7 @@ _POSITIVE = (
     "send_deadline_s",
     "accept_per_s",
     "lease_s",
+    "attempt_s",
     "lag_tolerated_s",
     "shutdown_s",
     "verify_s",

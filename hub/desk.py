@@ -60,6 +60,7 @@ class Desk:
             Limits(
                 lease_s=config.lease_s,
                 lease_grace_s=config.lease_grace_s,
+                attempt_s=config.attempt_s,
                 decline_backoff_s=config.decline_backoff_s,
             )
         )
@@ -297,12 +298,18 @@ class Desk:
             await self._reread(instruction.job_id)
 
     async def _reread(self, job_id: str) -> None:
-        """The store did not agree with the picture here: take over what it has."""
+        """The store did not agree with the picture here: take over what it has.
+
+        That may be our own assignment, committed although we did not hear of it: then its agent has not heard either.
+        """
         stored = await self._store.job(job_id)
         if stored is None:
             self._dispatch.forget(job_id)
-        else:
-            self.absorb([stored])
+            return
+        self.absorb([stored])
+        live = self._dispatch.live(job_id)
+        if live is not None and live.state is AttemptState.ASSIGNED:
+            self._send_assign(live)
 
     async def _end_lease(self, live: Attempt, state: AttemptState, detail: str) -> JobPicture | None:
         now_ms, limit = self._clock.time_ms(), self._config.attempts_max

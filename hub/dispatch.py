@@ -32,6 +32,8 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     lease_s: float
     lease_grace_s: float
+    attempt_s: float
+    """However often its lease is renewed, an attempt is given up after this: a node can say for ever it is at it."""
     decline_backoff_s: float
 
 
@@ -75,6 +77,8 @@ class Dispatch:
         self._verifying: set[str] = set()
         self._leases: dict[tuple[str, int], float] = {}
         """(job, attempt) -> monotonic seconds when it ends, grace included."""
+        self._give_up: dict[tuple[str, int], float] = {}
+        """The same keys -> monotonic seconds beyond which no renewal counts."""
         self._declined: dict[tuple[str, str], _Declined] = {}
         self._ended: dict[str, None] = {}
         """The last jobs that ended, oldest first: an older picture that comes late must not bring one back."""
@@ -121,7 +125,7 @@ class Dispatch:
             return False
         for attempt in picture.attempts:
             if not attempt.live:
-                self._leases.pop((job.id, attempt.attempt), None)
+                self._drop_lease((job.id, attempt.attempt))
         self._sort_in(job.id, job.state)
         if job.state in ENDED:
             self._jobs.pop(job.id, None)
@@ -134,7 +138,8 @@ class Dispatch:
         self._jobs[job.id] = picture
         live = picture.live
         if live is not None and (job.id, live.attempt) not in self._leases:
-            self._leases[job.id, live.attempt] = self._lease_end(now_s)
+            self._give_up[job.id, live.attempt] = now_s + self._limits.attempt_s
+            self._renew((job.id, live.attempt), now_s)
         return True
 
     def renew(self, agent_id: str, job_id: str, number: int, now_s: float) -> bool:
@@ -142,8 +147,15 @@ class Dispatch:
         live = self.live(job_id)
         if live is None or live.attempt != number or live.agent_id != agent_id:
             return False
-        self._leases[job_id, number] = self._lease_end(now_s)
+        self._renew((job_id, number), now_s)
         return True
+
+    def _renew(self, key: tuple[str, int], now_s: float) -> None:
+        self._leases[key] = min(now_s + self._limits.lease_s + self._limits.lease_grace_s, self._give_up[key])
+
+    def _drop_lease(self, key: tuple[str, int]) -> None:
+        self._leases.pop(key, None)
+        self._give_up.pop(key, None)
 
     def _sort_in(self, job_id: str, state: JobState | None) -> None:
         for ids, wanted in ((self._queued, JobState.QUEUED), (self._verifying, JobState.VERIFYING)):
@@ -154,7 +166,7 @@ class Dispatch:
         self._jobs.pop(job_id, None)
         self._sort_in(job_id, None)
         for key in [key for key in self._leases if key[0] == job_id]:
-            del self._leases[key]
+            self._drop_lease(key)
 
     def declined(self, agent_id: str, job_id: str, now_s: float) -> None:
         """The agent did not take the job: it is not offered it again for a while."""
@@ -165,11 +177,9 @@ class Dispatch:
 
     def forgive(self, seconds: float) -> None:
         """The hub itself was away: no lease has aged by it."""
-        for key in self._leases:
-            self._leases[key] += seconds
-
-    def _lease_end(self, now_s: float) -> float:
-        return now_s + self._limits.lease_s + self._limits.lease_grace_s
+        for ends in (self._leases, self._give_up):
+            for key in ends:
+                ends[key] += seconds
 
     # --- what to do
 
@@ -181,7 +191,7 @@ class Dispatch:
     def decide(self, fleet: Iterable[Candidate], now_s: float) -> list[Assign | Expire]:
         """Leases to take away, then jobs to hand out, most urgent first. Every job is named at most once."""
         expired = [
-            Expire(job_id, number, live.agent_id, f"nothing was heard of it for {self._limits.lease_s:g} s")
+            Expire(job_id, number, live.agent_id, self._why_over((job_id, number), now_s))
             for (job_id, number), end_s in self._leases.items()
             if end_s <= now_s and (live := self.live(job_id)) is not None and live.attempt == number
         ]
@@ -201,6 +211,11 @@ class Dispatch:
                 free[chosen] -= 1
                 assigned.append(Assign(picture.job.id, chosen))
         return [*expired, *assigned]
+
+    def _why_over(self, key: tuple[str, int], now_s: float) -> str:
+        if now_s >= self._give_up[key]:
+            return f"it did not end within {self._limits.attempt_s:g} s"
+        return f"nothing was heard of it for {self._limits.lease_s:g} s"
 
     def _urgency(self, job_id: str) -> tuple[int, str]:
         """Smallest first: the highest priority, then the oldest id."""

@@ -297,6 +297,16 @@ async def _reported(hub: RunningHub, peer: Peer) -> None:
                 await anext(changes)
 
 
+async def test_an_assignment_that_was_committed_unheard_is_said_all_the_same(hub: RunningHub) -> None:
+    """The store may fail for one operation of a round and have committed the others, which nobody waits for then."""
+    peer = await hub.enroll()
+    job = await hub.submit()
+    assert await hub.store.change_job(job, lambda picture: steps.assign(picture, peer.id, 1)) is not None
+    async with peer.connect() as node:
+        frame = await take(node)
+    assert (frame.job, frame.attempt) == (job, 1)
+
+
 async def test_leases_do_not_age_while_the_hub_itself_stands_still(tmp_path: Path) -> None:
     clock = FakeClock()
     async with open_sqlite(tmp_path / "hub.sqlite") as store:

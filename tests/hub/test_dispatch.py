@@ -12,7 +12,7 @@ from hub.store.records import Attempt, AttemptState, Job, JobPicture
 from wire.frames import JobFailed, JobHeld, JobStarted, JobSucceeded
 from wire.jobs import ENDED, JobState, Output
 
-LIMITS = Limits(lease_s=60.0, lease_grace_s=15.0, decline_backoff_s=5.0)
+LIMITS = Limits(lease_s=60.0, lease_grace_s=15.0, attempt_s=600.0, decline_backoff_s=5.0)
 ATTEMPTS_MAX = 3
 A, B, C = "agent-a", "agent-b", "agent-c"
 PROOF = Output("proof", "c" * 64, 2, b"{}")
@@ -123,6 +123,24 @@ def test_a_node_that_keeps_declining_does_not_shield_one_that_failed() -> None:
 
 
 # --- leases
+
+
+def test_an_attempt_that_is_renewed_for_ever_is_given_up_all_the_same() -> None:
+    """A node that lies, or whose worker hangs and still answers, keeps a job from nobody for ever."""
+    book = book_of(a_job("j1"))
+    book.assign("j1", A)
+    for now_s in range(0, 600, 20):
+        assert book.dispatch.renew(A, "j1", 1, float(now_s))
+        assert book.dispatch.decide([], float(now_s)) == []
+    assert book.dispatch.next_deadline() == 600.0
+    book.dispatch.forgive(50.0)  # while the hub was away, nothing aged
+    book.dispatch.renew(A, "j1", 1, 645.0)
+    assert book.dispatch.decide([], 649.9) == []
+    assert book.dispatch.decide([], 650.0) == [Expire("j1", 1, A, "it did not end within 600 s")]
+    book.now_s = 650.0
+    book.end("j1", 1, AttemptState.EXPIRED)
+    book.assign("j1", B)
+    assert book.dispatch.next_deadline() == 725.0
 
 
 def test_a_lease_ends_after_its_time_and_grace_unless_renewed() -> None:
