@@ -49,6 +49,8 @@ class Config(Struct, frozen=True, kw_only=True):
     unauthenticated_max: int = 256
     first_request_s: float = 10.0
     idle_connections_max: int = 1024
+    frames_per_s: float = 200.0
+    frames_burst: int = 400
     lease_s: float = 60.0
     lease_grace_s: float = 15.0
     attempt_s: float = 6 * 3600.0
@@ -141,6 +143,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("unauthenticated_max", "sockets that have not finished the handshake, at most"),
     Setting("first_request_s", "seconds for the first request of a connection; after that it is cut"),
     Setting("idle_connections_max", "connections that ask nothing at the moment, at most"),
+    Setting("frames_per_s", "frames read of one agent a second, each 16 KiB counted as one more; the rest waits"),
+    Setting("frames_burst", "frames read of one agent at once after a quiet time"),
     Setting("lease_s", "seconds a job stays with a node that says nothing about it"),
     Setting("lease_grace_s", "seconds added to a lease before it is taken away"),
     Setting("attempt_s", "seconds one attempt may take, however alive its node says it is"),
@@ -184,6 +188,8 @@ _POSITIVE = (
     "unauthenticated_max",
     "first_request_s",
     "idle_connections_max",
+    "frames_per_s",
+    "frames_burst",
     "attempts_max",
     "jobs_open_max",
     "artifact_bytes_max",

@@ -12,33 +12,15 @@ from hub.api.errors import Problem
 from hub.channels.websocket import WebSocketChannel
 from hub.clock import Clock
 from hub.config import Config
+from hub.rates import TokenBucket
 from hub.sessions import Sessions
 from wire.limits import PROTOCOL
 
 PATH = "/agent"
 FULL_RETRY_S = 5
 """When to come again while too many handshakes are unfinished."""
-
-
-class TokenBucket:
-    """So many a second, and so many at once after a quiet time."""
-
-    def __init__(self, clock: Clock, per_s: float, burst: int) -> None:
-        self._clock = clock
-        self._per_s = per_s
-        self._burst = burst
-        self._tokens = float(burst)
-        self._at_s = clock.monotonic()
-
-    def take(self) -> float:
-        """Take one; 0.0 if there was one, else the seconds until there is."""
-        now_s = self._clock.monotonic()
-        self._tokens = min(self._burst, self._tokens + (now_s - self._at_s) * self._per_s)
-        self._at_s = now_s
-        if self._tokens >= 1.0:
-            self._tokens -= 1.0
-            return 0.0
-        return (1.0 - self._tokens) / self._per_s
+ADDRESS_SHARE = 4
+"""One address may hold this part of the unfinished handshakes: a stranger leaves room for the fleet."""
 
 
 class Gate:
@@ -68,12 +50,20 @@ class Gate:
             return Problem(400, "unsupported_version", f"this hub speaks the subprotocol {PROTOCOL}, not {offered!r}")
         if self._sessions.stopping:
             return _later(math.ceil(self._sessions.reconnect_spread_s), "stopping", "the hub is stopping")
-        if self._sessions.unauthenticated >= self._unauthenticated_max:
-            return _later(FULL_RETRY_S, "overloaded", "too many handshakes are unfinished")
+        if full := self._full(request.remote or ""):
+            return _later(FULL_RETRY_S, "overloaded", full)
         wait_s = self._bucket.take()
         if wait_s > 0.0:
             return _later(math.ceil(wait_s), "overloaded", "too many agents come at once")
         return None
+
+    def _full(self, remote: str) -> str:
+        """Why no further handshake may begin; empty if one may."""
+        if self._sessions.unauthenticated >= self._unauthenticated_max:
+            return "too many handshakes are unfinished"
+        if self._sessions.unauthenticated_from(remote) >= max(1, self._unauthenticated_max // ADDRESS_SHARE):
+            return "too many handshakes from this address are unfinished"
+        return ""
 
 
 def _later(seconds: int, code: str, detail: str) -> Problem:

@@ -15,6 +15,7 @@ import structlog
 from hub.channels.base import Channel, ChannelClosed
 from hub.clock import Clock
 from hub.config import Config
+from hub.rates import TokenBucket
 from hub.store.base import ForeignReference, StoreClosed, StoreError
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.frames import AssignJob, CancelJob, Hello, JobHeld, JobReply, Stream, Welcome
@@ -38,6 +39,8 @@ WORK_ITEMS_MAX = 64
 """Frames that wait for the store, one agent's; then its socket is not read any further."""
 STORE_WAIT_S = 5.0
 """How long an agent stays away when the store cannot take its events."""
+FRAME_TOKEN_BYTES = 16 * 1024
+"""A frame costs one token of its session's rate, and one more for each so many bytes."""
 REASONS = {int(reason) for reason in Reason}
 
 Work = Callable[[], Awaitable[None]]
@@ -117,6 +120,8 @@ class Life:
         self._outgoing = asyncio.Event()
         self._outgoing.set()  # the challenge waits from the start
         self._reading: asyncio.Timeout | None = None
+        self._owed_s = 0.0
+        self._rate = TokenBucket(clock, config.frames_per_s, config.frames_burst)
 
     @property
     def hello(self) -> Hello:
@@ -235,6 +240,9 @@ class Life:
             for happened in await self._next():
                 await self._act(happened)
             self._outgoing.set()
+            if self._owed_s > 0.0:  # a flood waits in the peer's own buffers, and takes nobody else's time
+                await asyncio.sleep(self._owed_s)
+                self._owed_s = 0.0
 
     async def _next(self) -> list[HubInput]:
         """What the next frame, or the passing of time, means."""
@@ -259,6 +267,7 @@ class Life:
         if self._over:
             return []
         self.heard_s = self._clock.monotonic()
+        self._owed_s = self._rate.pay(1 + len(data) / FRAME_TOKEN_BYTES)
         happened = self._protocol.receive(data, self.heard_s)
         if self.opened:
             self._home.heard(self)

@@ -21,6 +21,7 @@ from hub.desk import Desk
 from hub.ids import uuid7
 from hub.ingest import Ingest
 from hub.keys import Keys, verify_signature
+from hub.rates import TokenBucket
 from hub.registry import Registry
 from hub.session import Life
 from hub.store.base import ForeignReference, Store, StoreError
@@ -36,6 +37,9 @@ TAKEOVER_S = 5.0
 """For the old session's last events to be committed before the new one is told what the hub has."""
 UNKNOWN_WAIT_S = 60.0
 """How long an agent stays away that the hub does not know, or knows as revoked."""
+SESSIONS_PER_S = 0.5
+"""New sessions of one agent: each writes to the store, and one that begins anew for ever must not fill it."""
+SESSIONS_BURST = 30
 RECONNECTS_PER_S = 50
 """Agents back per second after a restart; the spread grows with the fleet."""
 RECONNECT_SPREAD_MAX_S = 120.0
@@ -72,6 +76,8 @@ class Sessions:
         """Every socket's life and task, strangers' too."""
         self._entering: dict[str, asyncio.Lock] = {}
         """One newcomer of an identity at a time."""
+        self._rates: dict[str, TokenBucket] = {}
+        """How fast each agent opens sessions."""
         self._missing: dict[Life, _Missing] = {}
         self._stopping = False
 
@@ -81,6 +87,10 @@ class Sessions:
     def unauthenticated(self) -> int:
         """Sockets that have not finished the handshake."""
         return sum(not life.opened for life in self._all)
+
+    def unauthenticated_from(self, remote: str) -> int:
+        """Those of one address."""
+        return sum(not life.opened and life.channel.remote == remote for life in self._all)
 
     @property
     def stopping(self) -> bool:
@@ -166,9 +176,16 @@ class Sessions:
             log.warning("a bad signature", agent=agent.id, remote=life.channel.remote)
         elif agent.revoked_at_ms is not None:
             life.refuse(Reason.REVOKED, Reason.REVOKED.sentence, UNKNOWN_WAIT_S)
+        elif (wait_s := self._rate(agent.id).take()) > 0.0:
+            life.refuse(Reason.OVERLOADED, "this agent opens sessions too often", wait_s)
         else:
             async with self._entering.setdefault(agent.id, asyncio.Lock()):
                 await self._enter(life, agent, hello)
+
+    def _rate(self, agent_id: str) -> TokenBucket:
+        if agent_id not in self._rates:
+            self._rates[agent_id] = TokenBucket(self._clock, SESSIONS_PER_S, SESSIONS_BURST)
+        return self._rates[agent_id]
 
     async def _enter(self, life: Life, agent: Agent, hello: Hello) -> None:
         if not await self._make_way(life, agent, hello):

@@ -287,6 +287,19 @@ async def test_what_waits_for_the_store_is_bounded_and_the_socket_is_read_no_fur
         assert len(met.home.said) == 3 * WORK_ITEMS_MAX
 
 
+async def test_a_flood_of_frames_is_read_at_its_rate_and_loses_nothing() -> None:
+    async with meeting(frames_per_s=1000.0, frames_burst=5) as met:
+        for _ in range(20):
+            met.agent.send_reply(JobReply(JOB, 1, accepted=True))
+            met.flush()
+        await turns(500)
+        assert len(met.home.said) < 10
+        assert met.channel.to_hub.qsize() > 10
+        async with asyncio.timeout(WAIT_S):
+            while len(met.home.said) < 20:
+                await turns(1)
+
+
 async def test_a_silent_peer_is_given_up() -> None:
     async with meeting(heartbeat_s=0.01, stale_after_s=0.02, lost_after_s=0.03) as met:
         # The next deadline is asked for in the fake clock's time, and waited for in true time: 30 ms.

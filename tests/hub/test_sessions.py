@@ -13,8 +13,10 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
 from hub import ports
+from hub.app import ALL_SESSIONS
 from hub.ids import uuid7
 from hub.liveness import NodeState
+from hub.sessions import SESSIONS_BURST, SESSIONS_PER_S
 from hub.store.records import Agent
 from tests.hub.rig import Connection, Peer, RunningHub, dial, numbered, random_bytes, running_hub
 from wire.codec import encode
@@ -373,6 +375,30 @@ async def test_unfinished_handshakes_are_limited(tmp_path: Path) -> None:
             async with dial(hub.port):
                 pass
         assert refused.value.response.status_code == 503
+
+
+async def test_one_address_leaves_room_for_the_handshakes_of_others(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, unauthenticated_max=8) as hub, dial(hub.port) as one, dial(hub.port) as two:
+        await one.recv()
+        await two.recv()
+        with pytest.raises(InvalidStatus) as refused:
+            async with dial(hub.port):
+                pass
+        assert refused.value.response.status_code == 503
+        assert hub.app[ALL_SESSIONS].unauthenticated < 8
+
+
+async def test_an_agent_that_begins_anew_for_ever_is_slowed_down_and_writes_no_more(hub: RunningHub) -> None:
+    hostile, honest = await hub.enroll("hostile"), await hub.enroll("honest")
+    for _ in range(SESSIONS_BURST):
+        async with hostile.connect():
+            pass
+    async with hostile.connect(await_welcome=False) as connection:
+        refused = await connection.until(RefusedByHub)
+        assert refused.reason_code == Reason.OVERLOADED
+        assert 0.0 < refused.wait_s <= 1.0 / SESSIONS_PER_S
+    async with honest.connect() as connection:
+        await _still_heard(connection)
 
 
 async def test_a_stopping_hub_says_goodbye_with_a_wait_within_its_spread(tmp_path: Path) -> None:

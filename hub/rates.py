@@ -1,0 +1,33 @@
+"""How often something may happen: a bucket of tokens that fills at a rate up to a burst."""
+
+from hub.clock import Clock
+
+
+class TokenBucket:
+    """So many a second, and so many at once after a quiet time."""
+
+    def __init__(self, clock: Clock, per_s: float, burst: float) -> None:
+        self._clock = clock
+        self._per_s = per_s
+        self._burst = burst
+        self._tokens = float(burst)
+        self._at_s = clock.monotonic()
+
+    def take(self) -> float:
+        """Take one; 0.0 if there was one, else the seconds until there is, and nothing was taken."""
+        self._fill()
+        if self._tokens >= 1.0:
+            self._tokens -= 1.0
+            return 0.0
+        return (1.0 - self._tokens) / self._per_s
+
+    def pay(self, tokens: float) -> float:
+        """Take so many for what has happened already, on credit if need be; seconds to wait before the next."""
+        self._fill()
+        self._tokens -= tokens
+        return max(0.0, -self._tokens / self._per_s)
+
+    def _fill(self) -> None:
+        now_s = self._clock.monotonic()
+        self._tokens = min(self._burst, self._tokens + (now_s - self._at_s) * self._per_s)
+        self._at_s = now_s
