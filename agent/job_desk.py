@@ -303,5 +303,7 @@ class JobDesk:
         except OSError as error:
             self.post(steps.FetchFailed(key, CODE_INTERNAL, f"an input could not be stored: {error}"))
         else:
+            if key in self._fetched:
+                self._artifacts.release(assignment.inputs)  # fetched again for a worker that had lost it: kept once
             self._fetched.add(key)
             self.post(steps.Fetched(key, files))

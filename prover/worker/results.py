@@ -14,6 +14,8 @@ from wire.errors import WireError
 from wire.worker import Ended
 
 FILE_BYTES_MAX = 256 * 1024
+TEMPORARY = ".new-"
+"""How files begin that are not whole yet."""
 NAME = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.([1-9][0-9]{0,6})\.msgpack")
 
 
@@ -53,6 +55,8 @@ class Results:
     def __init__(self, worker_dir: Path) -> None:
         self._dir = ended_dir(worker_dir)
         self._dir.mkdir(mode=0o700, exist_ok=True)
+        for left in self._dir.glob(f"{TEMPORARY}*"):
+            left.unlink()  # of a worker that was killed while it wrote
         self._ended = {(ended.job, ended.attempt): ended for ended in read_all(worker_dir)}
 
     def __len__(self) -> int:
@@ -72,7 +76,7 @@ class Results:
         Raises:
             OSError: the disk refused it; nothing is kept.
         """
-        descriptor, temporary = tempfile.mkstemp(dir=self._dir, prefix=".new-")
+        descriptor, temporary = tempfile.mkstemp(dir=self._dir, prefix=TEMPORARY)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(codec.encode(ended))

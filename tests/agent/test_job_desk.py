@@ -246,6 +246,16 @@ async def test_a_restarted_desk_goes_on_and_stores_the_result_once(tmp_path: Pat
         await scene.stop()
 
 
+async def test_a_job_given_twice_lets_go_of_its_inputs_at_its_end(scene: Scene) -> None:
+    """Else they would count as in use for ever, and the folder's bound would hold no more."""
+    await scene.proving()
+    scene.desk.post(WorkerUp("host", PID, None))  # the connection broke before the worker had read what it was given
+    await eventually(lambda: len(scene.worker.of(Prove)) == 2, "the worker to be given the job again")
+    scene.desk.post(WorkerEnded("host", success()))
+    await eventually(lambda: scene.worker.of(Release), "the release")
+    assert scene.desk._artifacts._in_use == {}
+
+
 async def test_a_job_only_the_worker_knows_of_has_a_lease_all_the_same(scene: Scene) -> None:
     scene.desk.post(WorkerUp("host", PID, progress()))
     await scene.stored(JobStarted)

@@ -535,6 +535,7 @@ async def test_a_path_too_long_for_a_socket_is_named(tmp_path: Path) -> None:
 # --- a real proof ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.compiler
 async def test_a_real_proof_by_the_groth16_engine(directory: Path) -> None:
     files = psutil.Process().num_fds()
     async with serving(directory, dict(ENGINES)), connected(directory) as (agent, _):
@@ -565,4 +566,5 @@ def test_results_of_a_stranger_in_the_folder_are_passed_over(tmp_path: Path) -> 
     (ended_dir(tmp_path) / "notes.txt").write_text("hello")
     assert read_all(tmp_path) == [ended]
     assert len(Results(tmp_path)) == 1
+    assert not (ended_dir(tmp_path) / ".new-abc").exists()  # of a worker killed in mid-write: swept at the next start
     assert read_all(tmp_path / "nowhere") == []
