@@ -18,6 +18,8 @@ from wire.limits import NAME_CHARS_MAX
 
 SOCKET_PATH_BYTES_MAX = 107
 """What the kernel's ``sockaddr_un`` can hold, less its final zero byte."""
+SYSTEM_DATA_DIR = Path("/var/lib/provewire/agent")
+"""Of the agent that systemd runs: what its unit says."""
 LOCAL_DEFAULT = "127.0.0.1:8471"
 PORT_MAX = 65_535
 DEVICE = re.compile(r"auto|host|cuda:(0|[1-9][0-9]{0,2})")
@@ -161,6 +163,13 @@ def data_dir_of(option: str | None, environ: Mapping[str, str]) -> Path:
         return (Path(text) if text else Path(user_data_dir("provewire")) / "agent").expanduser().absolute()
     except RuntimeError as error:  # a service's user without a home
         raise ConfigFault(f"--data-dir: this user has no home directory ({error}); give --data-dir") from error
+
+
+def data_dir_to_ask(option: str | None, environ: Mapping[str, str], system: Path = SYSTEM_DATA_DIR) -> Path:
+    """The data directory of the agent that runs here: as told, else the user's own, else that of systemd's unit."""
+    own = data_dir_of(option, environ)
+    told = option or environ.get("PROVEWIRE_DATA_DIR")
+    return system if not told and not own.exists() and system.parent.exists() else own
 
 
 def check_socket_path(path: Path) -> None:

@@ -6,7 +6,7 @@ import sdnotify
 
 from agent.clock import Clock
 
-STATUS_EVERY_S = 5.0
+STATUS_EVERY_S = 2.0
 
 
 class Notifier:

@@ -156,7 +156,7 @@ async def demonstrate(fleet: Fleet, *, out: Path, once: bool) -> int:
     headers = {"Authorization": f"Bearer {token}"}
     timeout = aiohttp.ClientTimeout(total=60)
     async with aiohttp.ClientSession(headers=headers, timeout=timeout) as http:
-        hub = Hub(facts["url"], http)
+        hub = Hub(facts["local_url"], http)
         console.print(f"hub        {hub.url}")
         await start_agents(fleet, hub)
         console.print(f"agents     {', '.join(AGENTS)}, dialled out and heard")

@@ -25,6 +25,7 @@ COMMANDS = {
     "worker": "cli.worker",
     "supervise": "cli.supervise",
     "enroll": "cli.enroll",
+    "login": "cli.login",
     "status": "cli.status",
     "prove": "cli.prove",
     "verify": "cli.verify",

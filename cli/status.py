@@ -23,10 +23,10 @@ def run(args: argparse.Namespace) -> int:
     import json  # noqa: PLC0415 - each side is imported in its own subcommand only
     import os  # noqa: PLC0415 - same
 
-    from agent.config import data_dir_of  # noqa: PLC0415 - same
+    from agent.config import data_dir_to_ask  # noqa: PLC0415 - same
     from agent.local import ask_now  # noqa: PLC0415 - same
 
-    raw = ask_now(data_dir_of(args.data_dir, os.environ) / "agent.sock")
+    raw = ask_now(data_dir_to_ask(args.data_dir, os.environ) / "agent.sock")
     if args.json:
         print(raw.decode(), end="")
         return 0

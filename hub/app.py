@@ -14,6 +14,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,11 @@ class Facts(msgspec.Struct, frozen=True):
     """``hub.json``: how to reach the hub that runs on this data directory."""
 
     url: str
+    """By which nodes and browsers reach it."""
+    local_url: str
+    """By which this machine does."""
+    certificate_sha256: str
+    """Of the certificate it shows, in its binary form; empty without TLS."""
     pid: int
     hub_id: str
     fingerprint: str
@@ -109,9 +115,11 @@ async def serve(config: Config, clock: Clock | None = None, stop: asyncio.Event 
         await runner.setup()
         assert runner.server is not None  # noqa: S101 - set up above
         tasks.start("doorstep", app[DOORSTEP].run(runner.server))
-        url = await _listen(runner, config)
-        app[ports.BASE_URL].append(config.public_url.rstrip("/") or url)
-        facts = Facts(url, os.getpid(), app[ports.HUB].id, app[ports.KEYS].fingerprint)
+        url, local_url = await _listen(runner, config)
+        app[ports.BASE_URL].append(url)
+        facts = Facts(
+            url, local_url, certificate_sha256(config), os.getpid(), app[ports.HUB].id, app[ports.KEYS].fingerprint
+        )
         write_private(facts_path, msgspec.json.encode(facts))
         log.info("the hub listens", url=url, hub=facts.hub_id, generation=app[ports.HUB].generation)
         if config.insecure and not is_loopback(config.listen_host):
@@ -263,8 +271,8 @@ class Background:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _listen(runner: web.AppRunner, config: Config) -> str:
-    """Bind the socket; our own address."""
+async def _listen(runner: web.AppRunner, config: Config) -> tuple[str, str]:
+    """Bind the socket; our address for others, and for this machine."""
     site = web.TCPSite(
         runner, config.listen_host, config.listen_port, ssl_context=_tls(config), backlog=BACKLOG, reuse_address=True
     )
@@ -276,10 +284,23 @@ async def _listen(runner: web.AppRunner, config: Config) -> str:
             "another program may hold the port"
         ) from error
     host, port = runner.addresses[0][:2]
-    if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
-        host = socket.gethostname()
     scheme = "https" if config.tls else "http"
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+    def url(host: str) -> str:
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host)  # noqa: S104 - compared, not bound
+    outside = host if here is None else socket.gethostname()
+    return config.public_url.rstrip("/") or url(outside), url(here or host)
+
+
+def certificate_sha256(config: Config) -> str:
+    """The digest by which the operator's commands on this machine know the hub; empty without TLS."""
+    if config.tls_cert is None:
+        return ""
+    pem = config.tls_cert.read_text("ascii", "replace")
+    begin, end = pem.index(ssl.PEM_HEADER), pem.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)
+    return sha256(ssl.PEM_cert_to_DER_cert(pem[begin:end])).hexdigest()
 
 
 def _tls(config: Config) -> ssl.SSLContext | None:

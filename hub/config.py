@@ -19,6 +19,8 @@ from wire import limits
 
 ENVIRONMENT_PREFIX: Final = "PROVEWIRE_"
 EXIT_USAGE: Final = 64
+SYSTEM_DATA_DIR: Final = Path("/var/lib/provewire/hub")
+"""Of the hub that systemd runs: what its unit says."""
 HEARTBEAT_MIN_S: Final = 0.01
 """The wire's own limit for what a welcome may ask."""
 
@@ -117,6 +119,21 @@ class Config(Struct, frozen=True, kw_only=True):
     def with_changes(self, **changes: object) -> "Config":
         """A copy with other values; for tests and for the address known only once listening."""
         return msgspec.structs.replace(self, **changes)
+
+
+def operators_data_dir(
+    option: Path | None, environ: Mapping[str, str] | None = None, system: Path = SYSTEM_DATA_DIR
+) -> Path:
+    """Where the hub of this machine keeps its data: as told, else the user's own, else that of systemd's unit.
+
+    Raises:
+        ConfigError: a setting cannot be read.
+    """
+    surroundings = os.environ if environ is None else environ
+    if option is not None or surroundings.get(ENVIRONMENT_PREFIX + "DATA_DIR"):
+        return Config.load({"data_dir": option}, surroundings).data_dir
+    own = _default_data_dir()
+    return system if not own.exists() and system.parent.exists() else own
 
 
 class Setting(Struct, frozen=True):

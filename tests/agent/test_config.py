@@ -135,3 +135,20 @@ def test_devices_of_an_agent(tmp_path: Path) -> None:
     assert devices(load(base, observe=True)) == []
     assert load(base, device="cuda:3").worker_dir("cuda:3") == Path(SHORT) / "workers" / "cuda-3"
     del tmp_path
+
+
+def test_who_asks_an_agent_finds_the_one_that_systemd_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
+    own, system = tmp_path / "xdg" / "provewire" / "agent", tmp_path / "var" / "agent"
+    assert config.data_dir_to_ask(None, {}, system) == own
+    system.parent.mkdir()
+    assert config.data_dir_to_ask(None, {}, system) == system
+    assert config.data_dir_to_ask(SHORT, {}, system) == Path(SHORT)
+    assert config.data_dir_to_ask(None, {"PROVEWIRE_DATA_DIR": SHORT}, system) == Path(SHORT)
+    own.mkdir(parents=True)
+    assert config.data_dir_to_ask(None, {}, system) == own
+
+
+def test_the_units_data_dir_is_the_one_that_is_found() -> None:
+    unit = (Path(__file__).parents[2] / "systemd" / "provewire-agent.service").read_text()
+    assert f"PROVEWIRE_DATA_DIR={config.SYSTEM_DATA_DIR} " in unit

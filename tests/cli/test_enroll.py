@@ -24,7 +24,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[RunningHub]:
 
 
 def announce(data_dir: Path, url: str) -> None:
-    (data_dir / "hub.json").write_text(json.dumps({"url": url, "pid": 1, "hub_id": "h", "fingerprint": "f"}))
+    (data_dir / "hub.json").write_text(json.dumps({"url": url, "local_url": url, "certificate_sha256": ""}))
 
 
 async def enroll(data_dir: Path, *options: str) -> int:

@@ -3,7 +3,15 @@ from pathlib import Path
 
 import pytest
 
-from hub.config import ENVIRONMENT_PREFIX, SETTINGS, Config, ConfigError, is_loopback
+from hub.config import (
+    ENVIRONMENT_PREFIX,
+    SETTINGS,
+    SYSTEM_DATA_DIR,
+    Config,
+    ConfigError,
+    is_loopback,
+    operators_data_dir,
+)
 
 
 def test_the_command_line_goes_before_the_environment_and_that_before_the_defaults() -> None:
@@ -88,3 +96,20 @@ def test_off_loopback_needs_tls_or_the_word_insecure(tmp_path: Path) -> None:
 )
 def test_loopback_is_what_only_this_machine_reaches(host: str, *, loopback: bool) -> None:
     assert is_loopback(host) is loopback
+
+
+def test_an_operator_finds_the_hub_that_systemd_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "xdg"))
+    own, system = tmp_path / "xdg" / "provewire" / "hub", tmp_path / "var" / "hub"
+    assert operators_data_dir(None, {}, system) == own
+    system.parent.mkdir()
+    assert operators_data_dir(None, {}, system) == system
+    assert operators_data_dir(tmp_path, {}, system) == tmp_path
+    assert operators_data_dir(None, {"PROVEWIRE_DATA_DIR": str(tmp_path)}, system) == tmp_path
+    own.mkdir(parents=True)
+    assert operators_data_dir(None, {}, system) == own
+
+
+def test_the_units_data_dir_is_the_one_that_is_found() -> None:
+    unit = (Path(__file__).parents[2] / "systemd" / "provewire-hub.service").read_text()
+    assert f"PROVEWIRE_DATA_DIR={SYSTEM_DATA_DIR} " in unit
