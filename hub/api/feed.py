@@ -205,16 +205,22 @@ class Feed:
                 await self._tell()
             except StoreError as error:
                 log.warning("the live view waits for the store", error=str(error))
+                self._wake.set()  # what is not told yet is tried again
             await asyncio.sleep(COALESCE_S)
 
     async def _tell(self) -> None:
-        changed, self._jobs_changed = self._jobs_changed, set()
-        for job_id in changed:
-            picture = await self._app[ports.STORE].job(job_id)
+        while self._jobs_changed:
+            job_id = self._jobs_changed.pop()
+            try:
+                picture = await self._app[ports.STORE].job(job_id)
+            except StoreError:
+                self._jobs_changed.add(job_id)
+                raise
+            self._jobs_dirty.add(job_id)
             if picture is not None:
                 self._pictures[job_id] = picture
         self._trim()
-        jobs, self._jobs_dirty = self._jobs_dirty | changed, set()
+        jobs, self._jobs_dirty = self._jobs_dirty, set()
         nodes, self._nodes_dirty = self._nodes_dirty, set()
         for agent_id in nodes:
             node = self._app[ports.REGISTRY].node(agent_id)

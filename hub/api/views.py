@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from hub import ports
 from hub.api import models
@@ -27,10 +27,12 @@ from wire.frames import (
 )
 from wire.jobs import JobState
 from wire.reasons import Reason
-from wire.status import JobProgress, NodeStatus
+from wire.status import JobProgress, NodeStatus, WorkerReading, clipped
 
 NAMES_MAX = 10_000
 """Circuit and node names kept in memory; they never change."""
+WORKER_DETAIL_CHARS_MAX = 512
+"""Shown of why a worker is not idle; the node's events and logs have all of it."""
 RUNNING = frozenset({JobState.LEASED, JobState.RUNNING})
 GOES_ON = frozenset({AttemptState.ASSIGNED, AttemptState.ACCEPTED, AttemptState.RUNNING, AttemptState.RESULT})
 CAME_TO_NOTHING = frozenset(
@@ -128,11 +130,16 @@ def status_view(status: NodeStatus) -> models.StatusView:
         hostname=None if status.hostname is UNSET else status.hostname,
         host=None if status.host is UNSET else _like(models.HostView, status.host),
         gpus=[_like(models.GpuView, item) for item in _list(status.gpus)],
-        workers=[_like(models.WorkerView, item) for item in _list(status.workers)],
+        workers=[_like(models.WorkerView, _shortened(item)) for item in _list(status.workers)],
         jobs=[_like(models.ProgressView, item) for item in _list(status.jobs)],
         outbox=None if status.outbox is UNSET else _like(models.OutboxView, status.outbox),
         draining=status.draining is True,
     )
+
+
+def _shortened(worker: WorkerReading) -> WorkerReading:
+    """A worker with one sentence, not a page: a node's picture goes to every viewer whenever it changes."""
+    return structs.replace(worker, detail=clipped(worker.detail, WORKER_DETAIL_CHARS_MAX))
 
 
 def _list(items: Any) -> Iterable[Any]:

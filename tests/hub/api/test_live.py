@@ -6,9 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from hub import ports
 from hub.api import feed
 from hub.bus import NodeChanged
+from hub.store.base import StoreUnavailable
+from hub.store.records import JobPicture
 from tests.hub.api.conftest import Web
 from wire.inputs import Heard, JobAssigned
 from wire.status import JobProgress, NodeStatus
@@ -123,6 +127,27 @@ async def test_a_flood_on_the_bus_is_a_new_snapshot_not_a_loss(web: Web) -> None
             web.app[ports.BUS].publish(NodeChanged(node))
         while (await stream.next())[0] != "snapshot":
             pass
+
+
+async def test_a_change_the_store_would_not_give_is_told_once_it_does(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await web.register()
+    store, refused = web.app[ports.STORE], asyncio.Event()
+    read = store.job
+
+    async def job(job_id: str) -> JobPicture | None:
+        if not refused.is_set():
+            refused.set()
+            raise StoreUnavailable("the disk is full")
+        return await read(job_id)
+
+    async with live(web) as stream:
+        assert (await stream.next())[0] == "snapshot"
+        monkeypatch.setattr(store, "job", job)
+        made = (await web.submit())["id"]
+        await stream.until("job", id=made, state="queued")
+    assert refused.is_set()
 
 
 async def test_the_stream_ends_when_the_hub_stops(web: Web) -> None:

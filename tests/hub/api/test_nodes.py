@@ -47,6 +47,17 @@ async def test_a_node_is_shown_as_it_said_and_unknown_values_are_null(web: Web) 
     assert status["draining"] is False
 
 
+async def test_a_node_that_says_too_much_of_its_workers_burdens_no_viewer(web: Web) -> None:
+    peer = await web.hub.enroll("node-a")
+    workers = [WorkerReading(f"cuda:{number}", WorkerState.DOWN, detail="why " + "x" * 7000) for number in range(32)]
+    async with peer.connect() as connection:
+        await connection.status(NodeStatus(workers=workers))
+        await connection.until(Heard)
+        reply = await web.ask("GET", f"/api/v1/nodes/{peer.id}")
+    assert len(reply.body) < 32 * 1024
+    assert all(worker["detail"].startswith("why x") for worker in reply.json["status"]["workers"])
+
+
 async def test_a_node_goes_by_id_name_or_the_beginning_of_its_id(web: Web) -> None:
     one, two = await web.hub.enroll("one"), await web.hub.enroll("two")
     await web.hub.enroll("two")
