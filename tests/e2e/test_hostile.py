@@ -1,18 +1,27 @@
 """Rented hosts lie and strangers knock: what they send touches nothing but themselves."""
 
 import asyncio
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-import websockets
-from websockets.asyncio.client import connect
+from websockets import ConnectionClosed, Subprotocol
+from websockets.asyncio.client import ClientConnection, connect
 
+from agent.identity import load_enrolled, load_key, verify
 from tests.e2e.rig import CIRCUITS, ROOT, Agent, Hub, Process, Rig, until
-from wire.limits import FRAME_BYTES_UNAUTHENTICATED_MAX, PROTOCOL
+from wire.codec import encode
+from wire.frames import Event, Events, Hello, NodeEvent, Status, Stream
+from wire.limits import FRAME_BYTES_MAX, FRAME_BYTES_UNAUTHENTICATED_MAX, PROTOCOL
 from wire.reasons import Reason
+from wire.session import AgentSession
+from wire.status import NodeStatus
+
+EPOCH = "01900000-0000-7000-8000-0000000000aa"
 
 
 def liar(rig: Rig, hub: Hub, proof: bytes, name: str = "liar") -> Agent:
@@ -84,23 +93,27 @@ def test_a_witness_that_does_not_satisfy_the_circuit_never_becomes_a_proof(rig: 
     assert hub.request("GET", f"/api/v1/jobs/{ended['id']}/proof", headers=hub.admin).status == 409
 
 
-def closes_with(hub: Hub, *frames: bytes) -> tuple[int | None, str]:
-    """What a stranger who sends these frames after the challenge is told at the end."""
+def knocking(hub: Hub) -> connect:
+    """A bare WebSocket to the hub."""
+    url = f"ws://127.0.0.1:{hub.port}/agent"
+    return connect(url, subprotocols=[Subprotocol(PROTOCOL)], compression=None, close_timeout=2)
 
-    async def knock() -> tuple[int | None, str]:
-        url = f"ws://127.0.0.1:{hub.port}/agent"
-        async with connect(url, subprotocols=[websockets.Subprotocol(PROTOCOL)], compression=None) as socket:
-            await socket.recv()  # the challenge
-            for frame in frames:
-                await socket.send(frame)
-            async with asyncio.timeout(30):
-                while True:
-                    try:
-                        await socket.recv()
-                    except websockets.ConnectionClosed:
-                        return socket.close_code, socket.close_reason or ""
 
-    return asyncio.run(knock())
+async def code_at_the_end(socket: ClientConnection) -> int | None:
+    """Read on until the hub closes; its close code."""
+    while True:
+        try:
+            await socket.recv()
+        except ConnectionClosed:
+            return socket.close_code
+
+
+async def as_stranger(hub: Hub, frame: bytes) -> int | None:
+    """Send a frame after the challenge; the close code."""
+    async with asyncio.timeout(60), knocking(hub) as socket:
+        await socket.recv()
+        await socket.send(frame)
+        return await code_at_the_end(socket)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +129,7 @@ def test_a_stranger_closes_only_its_own_socket(rig: Rig, frame: bytes, reason: R
     hub = rig.hub()
     rig.agent().join(hub)
     session = hub.nodes()["node-a"]["session"]
-    code, _ = closes_with(hub, frame)
+    code = asyncio.run(as_stranger(hub, frame))
     # aiohttp itself ends a socket with 1009 when a frame exceeds what it may read at all.
     assert code in ({reason.close_code, 1009} if reason is Reason.FRAME_TOO_LARGE else {reason.close_code})
     node = hub.nodes()["node-a"]
@@ -136,3 +149,70 @@ def test_an_agent_refuses_a_hub_with_another_key(rig: Rig) -> None:
 
     until(refused, "the agent to refuse the impostor")
     assert impostor.nodes() == {}
+
+
+async def as_agent(hub: Hub, folder: Path, *frames: bytes) -> int | None:
+    """Log in with an enrolled agent's own key, send these frames, and return the close code."""
+    key, enrolled = load_key(folder), load_enrolled(folder)
+    assert enrolled is not None
+    hello = Hello(
+        agent_id=enrolled.agent_id,
+        epoch=EPOCH,
+        boot_id="rogue",
+        nonce=os.urandom(32),
+        version="0",
+        minor=0,
+        time_ms=1,
+        name="rogue",
+    )
+    session = AgentSession(
+        agent_id=enrolled.agent_id,
+        agent_key=key.public,
+        hub_fingerprint=enrolled.hub_fingerprint,
+        sign=key.sign,
+        verify=verify,
+        hello=hello,
+        generation_seen=0,
+        now=time.monotonic(),
+    )
+    async with asyncio.timeout(60), knocking(hub) as socket:
+        while session.welcome is None:
+            session.receive(await socket.recv(decode=False), time.monotonic())
+            for frame in session.frames_to_send():
+                await socket.send(frame)
+        for frame in frames:
+            await socket.send(frame)
+        return await code_at_the_end(socket)
+
+
+def status(number: int) -> bytes:
+    return encode(Status(status_seq=number, full=True, time_ms=1, monotonic_ns=1, status=NodeStatus(draining=False)))
+
+
+def event(seq: int) -> bytes:
+    body = NodeEvent(kind="rogue", detail="x")
+    return encode(Events(EPOCH, Stream.EVENTS, [Event(seq=seq, time_ms=1, monotonic_ns=1, body=body)]))
+
+
+@pytest.mark.parametrize(
+    ("frames", "reason"),
+    [
+        pytest.param([b"\xc1" * 100], Reason.MALFORMED_FRAME, id="garbage"),
+        pytest.param([b"\x00" * (FRAME_BYTES_MAX + 1)], Reason.FRAME_TOO_LARGE, id="oversized"),
+        pytest.param([status(1), status(1)], Reason.REPLAYED, id="a replayed status"),
+        pytest.param([event(1), event(1)], Reason.REPLAYED, id="a replayed event"),
+        pytest.param([event(2)], Reason.OUT_OF_ORDER, id="an event out of order"),
+    ],
+)
+def test_hostile_frames_of_an_agent_close_only_its_own_socket(rig: Rig, frames: list[bytes], reason: Reason) -> None:
+    hub = rig.hub()
+    rig.agent("honest").join(hub)
+    rogue = rig.agent("rogue").join(hub)
+    rogue.kill()
+    before = hub.nodes()["honest"]
+    code = asyncio.run(as_agent(hub, rogue.folder, *frames))
+    assert code in ({reason.close_code, 1009} if reason is Reason.FRAME_TOO_LARGE else {reason.close_code})
+    nodes = hub.nodes()
+    assert (nodes["honest"]["session"], nodes["honest"]["state"]) == (before["session"], "online")
+    # The reason stays on the node, by its number.
+    until(lambda: hub.nodes()["rogue"]["last_reason"]["code"] == reason, "the reason to be noted")
