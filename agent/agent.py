@@ -151,6 +151,7 @@ class Agent:
         tasks = Tasks(stop)
         stack.push_async_callback(tasks.close)
         tasks.start(view.serve_loopback(), ends=True)
+        tasks.start(view.keep_clear())
         tasks.start(keep_told(notifier, self._notify_text, clock=self._clock, watchdog_s=config.watchdog_s))
         tasks.start(read_host(board, HostSensor(config.data_dir), clock=self._clock, every_s=config.readings_s))
         tasks.start(read_gpus(board, gpu_sensor, outbox=outbox, clock=self._clock, every_s=config.gpu_readings_s))

@@ -25,6 +25,10 @@ log = structlog.get_logger(__name__)
 RETRY_S = 30.0
 """Between attempts to have the loopback port, while something else has it."""
 SHUTDOWN_S = 1.0
+SWEEP_S = 1.0
+CONNECTION_S = 10.0
+"""A connection's life: an answer takes milliseconds, and whoever wants another may connect again."""
+CONNECTIONS_MAX = 64
 ASK_S = 5.0
 ANSWER_BYTES_MAX = 1024 * 1024
 FORBIDDEN = 403
@@ -165,6 +169,20 @@ class LocalView:
             self.address = (str(addresses[0][0]), int(addresses[0][1]))
             log.info("local.listening", host=self.address[0], port=self.address[1])
             return
+
+    async def keep_clear(self) -> None:
+        """Cut connections that had time enough for any answer, for ever: other users of the machine keep nobody out."""
+        first_seen_s: dict[web.RequestHandler, float] = {}
+        while True:
+            await self._clock.sleep(SWEEP_S)
+            now_s = self._clock.monotonic()
+            connections = [] if self._runner.server is None else self._runner.server.connections
+            first_seen_s = {each: first_seen_s.get(each, now_s) for each in connections}
+            newest_first = sorted(connections, key=lambda each: -first_seen_s[each])
+            for number, each in enumerate(newest_first):
+                late = number >= CONNECTIONS_MAX or now_s - first_seen_s[each] >= CONNECTION_S
+                if late and each.transport is not None:
+                    each.transport.abort()
 
     async def close(self) -> None:
         """Stop serving."""

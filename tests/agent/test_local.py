@@ -13,7 +13,18 @@ from aiohttp.test_utils import unused_port
 
 from agent.backoff import of_reason
 from agent.errors import StatusUnreachable
-from agent.local import RETRY_S, LocalStatus, LocalView, ask, by_name, hub_view, is_healthy
+from agent.local import (
+    CONNECTION_S,
+    CONNECTIONS_MAX,
+    RETRY_S,
+    SWEEP_S,
+    LocalStatus,
+    LocalView,
+    ask,
+    by_name,
+    hub_view,
+    is_healthy,
+)
 from agent.uplink import State, UplinkView
 from tests.agent.samples import EPOCHS
 from tests.agent.virtual_time import VirtualClock, eventually
@@ -131,6 +142,27 @@ async def test_a_port_that_is_taken_is_tried_again(tmp_path: Path) -> None:
             await made.clock.advance(RETRY_S)
             await task
             assert (await get(f"http://127.0.0.1:{port}/status"))[0] == 200
+
+
+async def test_connections_that_ask_nothing_are_cut(tmp_path: Path) -> None:
+    """Any user of the machine can open them, and the agent has only so many descriptors."""
+    async with serving(tmp_path) as made:
+        task = asyncio.create_task(made.view.keep_clear())
+        opened = [await asyncio.open_unix_connection(str(made.path)) for _ in range(CONNECTIONS_MAX + 5)]
+        server = made.view._runner.server
+        assert server is not None
+        await eventually(lambda: len(server.connections) == len(opened) and made.clock.sleeping, "the connections")
+        await made.clock.advance(SWEEP_S)
+        await eventually(lambda: len(server.connections) == CONNECTIONS_MAX, "those beyond the bound to be cut")
+        assert (await made.status())["name"] == "node-a"
+        for _ in range(int(CONNECTION_S / SWEEP_S)):
+            await eventually(lambda: made.clock.sleeping, "the next sweep")
+            await made.clock.advance(SWEEP_S)
+        await eventually(lambda: not server.connections, "the others to be cut in time")
+        for _, writer in opened:
+            writer.close()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_socket_left_by_a_killed_agent_is_replaced(tmp_path: Path) -> None:
