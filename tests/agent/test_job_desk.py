@@ -122,7 +122,11 @@ def fill(outbox: Outbox) -> Callable[[], None]:
     database = outbox._file._database
     (pages,) = database.execute("PRAGMA page_count").fetchone()
     database.execute(f"PRAGMA max_page_count={pages}")
-    return lambda: database.execute("PRAGMA max_page_count=1073741823") and None
+
+    def free() -> None:
+        database.execute("PRAGMA max_page_count=1073741823")
+
+    return free
 
 
 async def test_a_job_from_offer_to_release(scene: Scene) -> None:

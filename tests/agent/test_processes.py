@@ -57,7 +57,7 @@ async def test_without_pidfd_the_process_is_looked_at_now_and_then(
     def refuse(_: int) -> int:
         raise OSError("not in this kernel")
 
-    monkeypatch.setattr(processes.os, "pidfd_open", refuse)
+    monkeypatch.setattr("agent.processes.os.pidfd_open", refuse)
     clock = VirtualClock()
     pid = start(tmp_path, "sleep 1000 & wait")
     waiter = asyncio.create_task(wait_exit(pid, clock))
