@@ -343,13 +343,14 @@ def at_rest(hub: Hub, agents: list[Agent]) -> bool:
 
 def check_jobs(hub: Hub, client: Client) -> None:
     vkey = vkey_from_json((CIRCUITS / "merkle8_verification_key.json").read_text())
-    publics = {}
+    publics, outcomes_seen = {}, Counter[str]()
     for name in ("merkle8.wtns", "merkle8_other.wtns"):
         with Witness.open(CIRCUITS / name) as opened:
             publics[name] = opened.public(len(vkey.ic) - 1)
     for job, kind in client.kinds.items():
         ended = hub.job(job)
         outcomes = [attempt["outcome"] for attempt in ended["attempts"]]
+        outcomes_seen.update(f"{one['outcome']}: {one['detail'][:60]}" for one in ended["attempts"])
         if kind == "bad":
             assert ended["state"] == "failed", ended
             assert CODE_REFUSED in [attempt["code"] for attempt in ended["attempts"]], ended
@@ -362,6 +363,7 @@ def check_jobs(hub: Hub, client: Client) -> None:
         assert public == publics[kind]
         proof = proof_from_json(json.dumps(hub.call("GET", f"jobs/{job}/proof")))
         assert verify(vkey, public, proof), ended
+    print(f"attempts: {dict(outcomes_seen.most_common())}")  # noqa: T201
 
 
 def check_store(hub: Hub, client: Client) -> None:
