@@ -180,7 +180,7 @@ class Jobs:
             if each.bytes_ > self._input_bytes_max:
                 return f"input '{each.role}' has {each.bytes_} bytes; this node takes {self._input_bytes_max} at most"
         others = {job for job, _ in self._held if job != assignment.job}
-        if len(others) >= len(self._devices):
+        if len(others) >= min(len(self._devices), JOBS_HELD_MAX):
             return f"this node is busy with job {', '.join(sorted(others))}"
         newest = max((held.key[1] for held in self._attempts_of(assignment.job)), default=0)
         return f"attempt {newest} of this job is held here" if newest > assignment.attempt else ""

@@ -25,6 +25,7 @@ from hub.store.base import Step, Store, StoreUnavailable
 from hub.store.records import Attempt, AttemptState, HubEvent, Job, JobPicture
 from wire.frames import AssignJob, CancelJob, Capability, JobHeld, JobReply, Level
 from wire.jobs import Groth16Spec
+from wire.limits import JOBS_HELD_MAX
 from wire.status import WorkerState
 
 log = structlog.get_logger(__name__)
@@ -343,4 +344,5 @@ def _candidate(node: Node) -> Candidate:
     """What the dispatcher needs to know of a node: a job for each worker that is not down, one before it said so."""
     workers = () if node.status.workers is msgspec.UNSET else node.status.workers
     able = sum(worker.state is not WorkerState.DOWN for worker in workers) if workers else 1
-    return Candidate(agent_id=node.id, slots=able, cuda=Capability.GROTH16_CUDA.value in node.capabilities)
+    slots = min(able, JOBS_HELD_MAX)  # more it could neither list in a hello nor renew
+    return Candidate(agent_id=node.id, slots=slots, cuda=Capability.GROTH16_CUDA.value in node.capabilities)

@@ -25,6 +25,7 @@ from tests.hub.test_registry import ID, LIMITS, a_hello, an_agent
 from wire.frames import AssignJob, HeldRange, JobFailed, JobHeld, JobReply, JobStarted, JobSucceeded, Stream
 from wire.inputs import JobAssigned, JobCancelled
 from wire.jobs import JobState, Output
+from wire.limits import JOBS_HELD_MAX
 from wire.reasons import Reason
 from wire.status import NodeStatus, WorkerReading, WorkerState
 
@@ -288,6 +289,21 @@ async def test_a_node_has_a_place_for_each_worker_and_none_while_it_drains(hub: 
         assert taken < jobs
         counts = await hub.store.job_counts()
     assert (counts[JobState.LEASED], counts[JobState.QUEUED]) == (2, 1)
+
+
+async def test_a_node_gets_no_more_jobs_than_its_hello_can_list(hub: RunningHub) -> None:
+    """Jobs it cannot list would count as lost whenever it comes back, and their leases could not be renewed."""
+    peer = await hub.enroll()
+    workers = [WorkerReading(f"cuda:{number}", WorkerState.IDLE) for number in range(JOBS_HELD_MAX + 3)]
+    async with peer.connect() as node:
+        await node.status(NodeStatus(workers=workers))
+        await _reported(hub, peer)
+        for _ in workers:
+            await hub.submit()
+        for _ in range(JOBS_HELD_MAX):
+            await take(node)
+        counts = await hub.store.job_counts()
+    assert (counts[JobState.LEASED], counts[JobState.QUEUED]) == (JOBS_HELD_MAX, 3)
 
 
 async def _reported(hub: RunningHub, peer: Peer) -> None:
