@@ -80,6 +80,12 @@ def of_reason(code: int, detail: str, wait_s: float, *, refused: bool) -> Fault:
     return Fault(kind=kind, name=name, detail=said, code=code, wait_s=wait_s)
 
 
+def tls_fault(error: BaseException) -> Fault:
+    """The way to the hub could not be secured."""
+    detail = f"the hub's certificate or TLS was not accepted ({error}); --ca names certificates to trust as well"
+    return Fault(Kind.REFUSED, "tls", detail)
+
+
 def of_exception(  # noqa: PLR0911 - one line for each kind of failure
     error: BaseException,
 ) -> Fault:
@@ -87,7 +93,7 @@ def of_exception(  # noqa: PLR0911 - one line for each kind of failure
     if isinstance(error, InvalidStatus):
         return _of_status(error)
     if isinstance(error, ssl.SSLError):
-        return Fault(Kind.REFUSED, "tls", f"the hub's certificate or TLS was not accepted: {error}")
+        return tls_fault(error)
     if isinstance(error, TimeoutError):
         return Fault(Kind.UNREACHABLE, "timeout", "the hub did not answer in time")
     if isinstance(error, OSError):

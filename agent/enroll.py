@@ -15,7 +15,7 @@ import aiohttp
 import msgspec
 from msgspec import Meta, Struct
 
-from agent.backoff import Fault, Kind
+from agent.backoff import Fault, Kind, tls_fault
 from agent.config import HubUrl, parse_hub
 from agent.durable import write_file
 from agent.errors import AgentError, ConfigFault
@@ -163,7 +163,7 @@ def _unreachable(error: Exception) -> Fault:
     if isinstance(error, TimeoutError):
         return Fault(Kind.UNREACHABLE, "timeout", "the hub did not answer the enrolment in time")
     if isinstance(error, aiohttp.ClientSSLError):
-        return Fault(Kind.REFUSED, "tls", f"the hub's certificate or TLS was not accepted: {error}")
+        return tls_fault(error)
     return Fault(Kind.UNREACHABLE, "network", f"the hub cannot be reached to enrol: {error}")
 
 

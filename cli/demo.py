@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -16,12 +17,13 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from cli.errors import EXIT_OK, CommandError, Unreachable
+from cli.errors import EXIT_OK, CommandError, Unreachable, UsageError
 
 if TYPE_CHECKING:
     import aiohttp
+    from rich.console import Console
 
 HELP = "run a hub, two agents and one proof on this machine, to look at"
 
@@ -30,6 +32,8 @@ PROOF_DEADLINE_S = 300.0
 STOP_DEADLINE_S = 10.0
 AGENTS = ("node-a", "node-b")
 LOG_TAIL_LINES = 20
+TOLD_AFTER_S = 1.0
+"""Compiling is told if it took longer; else it was done before."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,9 +53,23 @@ def run(args: argparse.Namespace) -> int:
     try:
         args.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CommandError(f"{args.out}: cannot be made: {error.strerror}") from error
+        raise UsageError(f"--out {args.out}: the folder cannot be made: {error.strerror}") from error
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt_once)
     with tempfile.TemporaryDirectory(prefix="pw-demo-") as folder, Fleet(Path(folder)) as fleet:
-        return asyncio.run(demonstrate(fleet, out=args.out, once=args.once))
+        try:
+            return asyncio.run(demonstrate(fleet, out=args.out, once=args.once))
+        except KeyboardInterrupt:
+            if fleet.shown:
+                return EXIT_OK
+            raise
+
+
+def interrupt_once(_number: int, _frame: object) -> None:
+    """End the demonstration; a second Ctrl-C while it is being stopped must not leave half of it running."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 class Fleet:
@@ -59,6 +77,8 @@ class Fleet:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.shown = False
+        """Whether everything there is to see is up: to be interrupted then is the ordinary end."""
         self._children: list[tuple[str, Any]] = []
 
     def __enter__(self) -> Self:
@@ -150,6 +170,7 @@ async def demonstrate(fleet: Fleet, *, out: Path, once: bool) -> int:
 
     console = Console(highlight=False, soft_wrap=True)
     began_s = time.monotonic()
+    await build_kernels(console)
     fleet.start("hub", "hub", "--listen", "127.0.0.1:0", "--data-dir", str(fleet.folder / "hub"))
     facts = await wait_for(fleet, "the hub to listen", lambda: read_json(fleet.folder / "hub" / "hub.json"))
     token = (fleet.folder / "hub" / "admin-token").read_text().strip()
@@ -170,15 +191,44 @@ async def demonstrate(fleet: Fleet, *, out: Path, once: bool) -> int:
         await take_files(hub, job, ended["circuit"], out)
         console.print(f"proof      {out / 'proof.json'}, verified by the hub")
         console.print("           beside it: public.json, verification_key.json; any verifier takes them, for example")
-        console.print(f"           provewire verify --vkey {out}/verification_key.json --proof {out}/proof.json "
-                      f"--public {out}/public.json")  # fmt: skip
+        console.print(f"           {program()} verify --vkey {out}/verification_key.json \\")
+        console.print(f"             --proof {out}/proof.json --public {out}/public.json")
         console.print(f"time       {job_seconds(ended):.1f} s for the job, {time.monotonic() - began_s:.1f} s in all")
         if not once:
             link = await hub.call("POST", "login-links")
-            console.print(f"page       {link['url']}   (this link logs in once)")
-            console.print("           Ctrl-C ends the demonstration")
+            console.print(f"page       {link['url']}")
+            console.print("           the link logs in once; Ctrl-C ends the demonstration")
             await until_interrupted(fleet)
     return EXIT_OK
+
+
+async def build_kernels(console: "Console") -> None:
+    """Compile the kernels as a worker would on its first start, so that nobody wonders what takes so long.
+
+    Raises:
+        DeviceError: there is no compiler, or it failed.
+    """
+    import logging  # noqa: PLC0415
+
+    from kernels.entries import ENTRY_FILES  # noqa: PLC0415
+    from prover.backends.build import build  # noqa: PLC0415
+
+    logging.getLogger("prover.backends.build").setLevel(logging.WARNING)  # told here, in other words
+    began_s = time.monotonic()
+    with console.status("compiling the kernels for this machine, which is needed once"):
+        library = await asyncio.to_thread(build, ENTRY_FILES)
+    took_s = time.monotonic() - began_s
+    if took_s > TOLD_AFTER_S:
+        console.print(f"kernels    compiled in {took_s:.0f} s, kept in {library.parent}")
+
+
+def program() -> str:
+    """How the user calls this program."""
+    installed = shutil.which("provewire")
+    if installed is not None and Path(installed).resolve() == Path(sys.argv[0]).resolve():
+        return "provewire"
+    here = Path(sys.executable).parent / "provewire"
+    return str(here.relative_to(Path.cwd()) if here.is_relative_to(Path.cwd()) else here)
 
 
 async def start_agents(fleet: Fleet, hub: Hub) -> None:
@@ -198,10 +248,12 @@ async def start_agents(fleet: Fleet, hub: Hub) -> None:
         nodes = (await hub.call("GET", "nodes"))["nodes"]
         return [node["state"] for node in nodes] == ["online"] * len(AGENTS)
 
-    async with asyncio.timeout(START_DEADLINE_S):
-        while not await heard():
-            fleet.check()
-            await asyncio.sleep(0.1)
+    deadline_s = time.monotonic() + START_DEADLINE_S
+    while not await heard():
+        fleet.check()
+        if time.monotonic() > deadline_s:
+            raise Unreachable(f"the hub did not hear the agents within {START_DEADLINE_S:g} s")
+        await asyncio.sleep(0.1)
 
 
 async def submit(hub: Hub) -> str:
@@ -226,19 +278,24 @@ async def upload(hub: Hub, path: Path) -> str:
     return digest
 
 
-async def follow(fleet: Fleet, hub: Hub, job: str, console: Any) -> dict[str, Any]:
+async def follow(fleet: Fleet, hub: Hub, job: str, console: "Console") -> dict[str, Any]:
     """Show the job's progress from the live stream until it ends; the job as REST tells it then."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    async with asyncio.timeout(PROOF_DEADLINE_S):
-        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task("queued", total=None)
-            async for seen in jobs_seen(hub, job):
-                fleet.check()
-                bar.update(task, description=describe(seen), completed=seen.get("done") or 0, total=seen.get("total"))
-                if seen["state"] in {"done", "failed", "cancelled"}:
-                    break
+    try:
+        async with asyncio.timeout(PROOF_DEADLINE_S):
+            with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+                task = bar.add_task("queued", total=None)
+                async for seen in jobs_seen(hub, job):
+                    fleet.check()
+                    # A total of 0 would count as finished: the bar runs to and fro while there is none.
+                    total = seen.get("total") or None
+                    bar.update(task, description=describe(seen), completed=seen.get("done") or 0, total=total)
+                    if seen["state"] in {"done", "failed", "cancelled"}:
+                        break
+    except TimeoutError:
+        raise CommandError(f"the job was not done within {PROOF_DEADLINE_S:g} s") from None
     ended: dict[str, Any] = await hub.call("GET", f"jobs/{job}")
     return ended
 
@@ -278,15 +335,12 @@ def job_seconds(job: dict[str, Any]) -> float:
     return float(job["ended_at_ms"] - job["created_at_ms"]) / 1000
 
 
-async def until_interrupted(fleet: Fleet) -> None:
-    """Wait for SIGINT or SIGTERM, watching that everything stays up."""
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    while not stop.is_set():
+async def until_interrupted(fleet: Fleet) -> NoReturn:
+    """Watch that everything stays up, until a signal ends it."""
+    fleet.shown = True
+    while True:
         fleet.check()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), timeout=1.0)
+        await asyncio.sleep(1.0)
 
 
 async def wait_for(fleet: Fleet, what: str, ready: Callable[[], Any]) -> Any:
@@ -300,7 +354,7 @@ async def wait_for(fleet: Fleet, what: str, ready: Callable[[], Any]) -> Any:
     while not (value := ready()):
         fleet.check()
         if time.monotonic() > deadline_s:
-            raise Unreachable(f"waited {START_DEADLINE_S:g} s for {what}; see the logs in {fleet.folder}")
+            raise Unreachable(f"waited {START_DEADLINE_S:g} s for {what}")
         await asyncio.sleep(0.1)
     return value
 

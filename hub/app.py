@@ -5,6 +5,7 @@ Stop, within ``shutdown_s``: no new sockets, Bye to every agent, last events com
 """
 
 import asyncio
+import errno
 import fcntl
 import os
 import resource
@@ -50,6 +51,11 @@ LOCK_FILE = "hub.lock"
 STORE_FILE = "hub.sqlite"
 BACKLOG = 2048
 """Sockets the kernel keeps for us when a fleet comes back at once."""
+LISTEN_HINTS = {
+    errno.EADDRINUSE: ": another program has the port; stop it, or give another one",
+    errno.EADDRNOTAVAIL: ": this machine has no such address",
+    errno.EACCES: ": only root may take a port below 1024; give a higher one",
+}
 HANDLERS_S = 1.0
 """For requests still running when the hub stops."""
 GOODBYE_SHARE = 0.6
@@ -279,10 +285,8 @@ async def _listen(runner: web.AppRunner, config: Config) -> tuple[str, str]:
     try:
         await site.start()
     except OSError as error:
-        raise ConfigError(
-            f"listen: cannot listen on {config.listen_host}:{config.listen_port} ({error.strerror}); "
-            "another program may hold the port"
-        ) from error
+        why = "" if error.errno is None else LISTEN_HINTS.get(error.errno, f": {error.strerror}")
+        raise ConfigError(f"listen: cannot listen on {config.listen_host}:{config.listen_port}{why}") from error
     host, port = runner.addresses[0][:2]
     scheme = "https" if config.tls else "http"
 

@@ -26,6 +26,22 @@ def test_demo_once_leaves_a_proof_that_snarkjs_accepts(tmp_path: Path, snarkjs_a
     assert snarkjs_accepts(out)
 
 
+def test_demo_without_a_compiler_says_what_to_install(tmp_path: Path) -> None:
+    environ = {**os.environ, "PATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "CXX": ""}
+    done = subprocess.run(
+        [*DEMO, "--once", "--out", str(tmp_path / "out")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env=environ,
+    )
+    assert done.returncode == 5
+    assert done.stderr.startswith("provewire: the host device needs a C++ compiler")
+    assert done.stderr.count("\n") == 1
+
+
 def test_demo_stays_up_with_a_page_until_ctrl_c_and_leaves_no_process(tmp_path: Path) -> None:
     # A temporary folder of its own, by whose name its processes are known; short, because unix sockets lie below.
     folder = tempfile.mkdtemp(prefix="pw-")
@@ -49,7 +65,8 @@ def test_demo_stays_up_with_a_page_until_ctrl_c_and_leaves_no_process(tmp_path: 
         with opener.open(link, timeout=30) as page:
             assert page.status == 200
             assert "Provewire" in page.read().decode()
-        os.kill(demo.pid, signal.SIGINT)
+        for _ in range(2):  # impatient people press it twice, and still nothing may be left behind
+            os.kill(demo.pid, signal.SIGINT)
         assert demo.wait(timeout=60) == 0
     left = subprocess.run(["pgrep", "-f", folder], capture_output=True, text=True, check=False)
     assert left.stdout == ""
