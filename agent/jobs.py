@@ -44,6 +44,8 @@ from wire.worker import Ended, InputFile, Prove
 ENGINES = frozenset({"groth16"})
 CODE_INTERNAL = 6
 CODE_MISMATCH = 3
+GIVES_MAX = 3
+"""A job is given to a worker so often without a sign that it began; then it is the job that is at fault."""
 
 # --- the decider ------------------------------------------------------------------------------------------------------
 
@@ -70,6 +72,8 @@ class Held:
         self.pid: int | None = None
         self.cancelled = False
         self.started_said = False
+        self.gives = 0
+        """In this run of the agent, without a sign that the worker began; 0 once it has begun, or if nobody knows."""
         self.progress = JobProgress(job=key[0], attempt=key[1], phase=phase.value)
 
     def show(self, phase: str, done: int = 0, total: int = 0, elapsed_s: float = 0.0) -> None:
@@ -255,7 +259,7 @@ class Jobs:
                     held, f"the worker (pid {held.pid}) was gone when the agent found the next one"
                 )
             elif held.key != current:
-                instructions += self._give_again(held)
+                instructions += self._give_again(held, "the worker never began with it")
         if event.current is not None and current is not None:
             if current in self._ended or current in self._ending:
                 instructions.append(SendAbort(event.device, *current))
@@ -269,13 +273,16 @@ class Jobs:
         held = self._held.setdefault(key, Held(key, None, Phase.PROVING))
         stop: list[Instruction] = [StopFetch(key)] if held.phase is Phase.FETCHING else []
         held.phase, held.device, held.pid = Phase.PROVING, device, pid
+        held.gives = 0
         return [*stop, SendAbort(device, *key)] if held.cancelled else stop
 
-    def _give_again(self, held: Held) -> list[Instruction]:
-        """The worker is the one that was to have the job and has not: the agent died between two steps."""
+    def _give_again(self, held: Held, why: str) -> list[Instruction]:
+        """No worker has it: it was stopped, or one of us died, between two steps. Nothing is lost, nobody to blame."""
         job, attempt = held.key
         if held.cancelled or held.assignment is None:
             return self._end(held, JobStopped(job=job, attempt=attempt))
+        if held.gives >= GIVES_MAX:
+            return self._end(held, _failed(held, f"{why}, {held.gives} times"))
         held.phase, held.device, held.pid = Phase.FETCHING, None, None
         held.show("fetch")
         return [Fetch(held.assignment)]
@@ -286,6 +293,7 @@ class Jobs:
         if held is None or held.phase is not Phase.PROVING or held.device != event.device or held.pid is None:
             return []
         held.show(progress.phase, progress.done, progress.total, progress.elapsed_s)
+        held.gives = 0
         if held.started_said:
             return []
         held.started_said = True
@@ -318,11 +326,11 @@ class Jobs:
         return [step for held in gone for step in self._lost(held, event.detail)]
 
     def _lost(self, held: Held, why: str) -> list[Instruction]:
-        job, attempt = held.key
         if held.cancelled:
-            return self._end(held, JobStopped(job=job, attempt=attempt))
-        detail = f"{why} in phase {held.progress.phase}"[:TEXT_CHARS_MAX]
-        return self._end(held, JobFailed(job=job, attempt=attempt, code=CODE_INTERNAL, detail=detail))
+            return self._end(held, JobStopped(job=held.key[0], attempt=held.key[1]))
+        if held.gives:
+            return self._give_again(held, f"{why} before it began")
+        return self._end(held, _failed(held, f"{why} in phase {held.progress.phase}"))
 
     def _dispatch(self) -> list[Instruction]:
         """Give what is ready to workers that are idle."""
@@ -335,6 +343,7 @@ class Jobs:
                 break
             job, attempt = held.key
             held.phase, held.device, held.pid = Phase.PROVING, device, pid
+            held.gives += 1
             held.show("start")
             assignment = held.assignment
             prove = Prove(job=job, attempt=attempt, engine=assignment.engine, spec=assignment.spec, inputs=held.files)
@@ -361,6 +370,10 @@ class Jobs:
         self._ended[key] = None
         release: list[Instruction] = [SendRelease(device, *key)] if device is not None else []
         return [*release, *self._dispatch()]
+
+
+def _failed(held: Held, detail: str) -> JobFailed:
+    return JobFailed(job=held.key[0], attempt=held.key[1], code=CODE_INTERNAL, detail=detail[:TEXT_CHARS_MAX])
 
 
 def _body_of(ended: Ended, *, cancelled: bool) -> JobEnd:

@@ -256,7 +256,8 @@ class Worker:
         elif running is not None:
             self._refuse(frame, CODE_INTERNAL, f"the worker is busy with job {running.job} attempt {running.attempt}")
         elif self._draining:
-            self._refuse(frame, CODE_INTERNAL, "the worker is stopping")
+            # Not refused: that would count against the job. The agent sees our end and gives it to the next worker.
+            log.info("worker.not_begun", job=frame.job, attempt=frame.attempt)
         elif frame.engine not in self._engines:
             self._refuse(frame, CODE_MISMATCH, f"this worker has no engine '{frame.engine}'")
         elif self._tasks is not None:

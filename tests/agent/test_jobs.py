@@ -34,7 +34,7 @@ from agent.job_steps import (
     WorkerProgressed,
     WorkerUp,
 )
-from agent.jobs import Jobs
+from agent.jobs import GIVES_MAX, Jobs
 from tests.agent.samples import JOB, JOB_2, PROOF, assignment
 from wire.frames import AssignJob, JobFailed, JobHeld, JobStarted, JobStopped, JobSucceeded
 from wire.jobs import Input
@@ -305,6 +305,33 @@ def test_a_dead_worker_fails_its_attempt_with_why_and_where() -> None:
         JobFailed(job=JOB, attempt=1, code=6, detail="the worker died (signal 9, Killed) in phase msm_g2")
     )
     assert jobs.handle(WorkerGone("host", "again")) == []
+
+
+def test_a_job_whose_worker_ended_before_it_began_goes_to_the_next_worker() -> None:
+    """A worker that is restarted just then costs the job no attempt, and its node no blame."""
+    jobs = decider()
+    proving(jobs)
+    for number in range(1, GIVES_MAX):
+        assert jobs.handle(WorkerGone("host", "the worker died (exit 0)")) == [Fetch(assignment())]
+        jobs.handle(WorkerUp("host", PID + number, None))
+        (give,) = jobs.handle(Fetched((JOB, 1), FILES))
+        assert isinstance(give, Give)
+        assert give.pid == PID + number
+    (store,) = jobs.handle(WorkerGone("host", "the worker died (signal 11, Segmentation fault)"))
+    detail = "the worker died (signal 11, Segmentation fault) before it began, 3 times"
+    assert store == Store(JobFailed(job=JOB, attempt=1, code=6, detail=detail))
+
+
+def test_a_worker_that_takes_a_job_and_never_begins_is_not_asked_for_ever() -> None:
+    jobs = decider()
+    proving(jobs)
+    for _ in range(1, GIVES_MAX):
+        assert jobs.handle(WorkerUp("host", PID, None)) == [Fetch(assignment())]
+        jobs.handle(Fetched((JOB, 1), FILES))
+    (store,) = jobs.handle(WorkerUp("host", PID, None))
+    assert isinstance(store, Store)
+    assert isinstance(store.body, JobFailed)
+    assert store.body.detail == "the worker never began with it, 3 times"
 
 
 def test_a_dead_worker_leaves_jobs_that_wait_alone() -> None:
