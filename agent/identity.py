@@ -4,6 +4,7 @@
 A damaged file is refused with a sentence: guessing here would make a second node out of one.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -17,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from msgspec import Meta, Struct
 
 from agent.durable import write_file
-from agent.errors import ConfigFault
+from agent.errors import ConfigFault, of_disk
 from wire.jobs import Name, Uuid
 
 KEY_BYTES = 32
@@ -67,22 +68,27 @@ def prepare_data_dir(path: Path) -> None:
 
     Raises:
         ConfigFault: it cannot be made or written.
+        DiskFault: the disk is full or fails.
     """
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
             raise ConfigFault(f"--data-dir {path} cannot be read and written by this user")
     except OSError as error:
-        raise ConfigFault(f"--data-dir {path} cannot be used: {error.strerror or error}") from None
+        raise of_disk(error, f"--data-dir {path} cannot be used") from None
 
 
 def lock_data_dir(path: Path) -> IO[bytes]:
     """Take the one agent's lock of a data directory; held until the returned file is closed.
 
     Raises:
-        ConfigFault: another agent has it.
+        ConfigFault: another agent has it, or it cannot be opened.
+        DiskFault: the disk is full or fails.
     """
-    file = (path / "agent.lock").open("a+b")
+    try:
+        file = (path / "agent.lock").open("a+b")
+    except OSError as error:
+        raise of_disk(error, f"{path / 'agent.lock'} cannot be opened") from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -92,9 +98,14 @@ def lock_data_dir(path: Path) -> IO[bytes]:
         raise ConfigFault(
             f"another agent (pid {owner}) runs on {path}; stop it, or give this one its own --data-dir"
         ) from None
-    file.truncate(0)
-    file.write(f"{os.getpid()}\n".encode())
-    file.flush()
+    try:
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n".encode())
+        file.flush()
+    except OSError as error:
+        with contextlib.suppress(OSError):  # what could not be written is tried once more
+            file.close()
+        raise of_disk(error, f"{path / 'agent.lock'} cannot be written") from None
     return file
 
 
@@ -103,6 +114,7 @@ def load_key(data_dir: Path) -> Key:
 
     Raises:
         ConfigFault: the file is damaged, unreadable, or cannot be written.
+        DiskFault: the disk is full or fails.
     """
     path = data_dir / "agent.key"
     try:
@@ -112,7 +124,7 @@ def load_key(data_dir: Path) -> Key:
         try:
             write_file(path, private.private_bytes_raw())
         except OSError as error:
-            raise ConfigFault(f"{path} cannot be written: {error.strerror or error}") from None
+            raise of_disk(error, f"{path} cannot be written") from None
         return Key(private)
     except OSError as error:
         raise ConfigFault(f"{path} cannot be read: {error.strerror or error}") from None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from agent.errors import AgentError, ConfigFault
+from agent.errors import AgentError, ConfigFault, DiskFault
 from wire import codec
 from wire.errors import RemoteProtocolError
 from wire.frames import AssignJob, Event, EventBody, Gap, HeldRange, LogRecord, NodeEvent, Stream
@@ -26,6 +26,10 @@ DROP_RATIO = 16
 BUSY_S = 10.0
 JOURNAL_BYTES_MAX = 8 * 1024 * 1024
 CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+PASSING = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
+"""A disk that is full or fails."""
+PRIMARY_CODE = 0xFF
+"""Of SQLite's extended result codes, which say more in the higher bits."""
 
 SCHEMA = """
 CREATE TABLE epochs (ordinal INTEGER PRIMARY KEY AUTOINCREMENT, epoch TEXT NOT NULL UNIQUE);
@@ -90,7 +94,8 @@ class OutboxFile:
             self._database = self._opened()
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError) and _code(error) not in CORRUPT:
-                raise ConfigFault(f"the outbox {path} cannot be opened: {error}") from None
+                kind = DiskFault if (_code(error) or 0) & PRIMARY_CODE in PASSING else ConfigFault
+                raise kind(f"the outbox {path} cannot be opened: {error}") from None
             self.damage = self._put_aside(error)
             self._database = self._opened()
         with self._transaction() as database:

@@ -1,4 +1,7 @@
+import base64
+import errno
 import hashlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import identity
-from agent.errors import ConfigFault
+from agent.errors import AgentError, ConfigFault, DiskFault, of_disk
 from agent.identity import Enrolled, load_enrolled, load_key, save_enrolled, verify
 
 ENROLLED = Enrolled(
@@ -114,3 +117,28 @@ def test_the_boot_id_is_one_name() -> None:
 def test_without_a_boot_id_of_the_kernel_one_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(identity, "BOOT_ID", tmp_path / "none")
     assert len(identity.boot_id()) == 36
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(errno.ENOSPC, DiskFault), (errno.EIO, DiskFault), (errno.EACCES, ConfigFault)]
+)
+def test_a_full_disk_passes_and_a_forbidden_one_does_not(number: int, kind: type[AgentError]) -> None:
+    fault = of_disk(OSError(number, os.strerror(number)), "the file cannot be written")
+    assert type(fault) is kind
+    assert str(fault) == f"the file cannot be written: {os.strerror(number)}"
+
+
+def test_an_agent_whose_disk_takes_no_more_says_so_and_may_be_started_again(tmp_path: Path) -> None:
+    token = b'{"u":"http://127.0.0.1:1","f":"%s","s":"secret-of-a-token"}' % (b"ab" * 32)
+    (tmp_path / "token").write_text("pw1." + base64.urlsafe_b64encode(token).decode().rstrip("="))
+    program = (
+        "import resource, sys; from cli.main import main; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)); sys.exit(main(sys.argv[1:]))"
+    )
+    options = ("--data-dir", str(tmp_path / "d"), "--token-file", str(tmp_path / "token"), "--local", "off")
+    done = subprocess.run(
+        [sys.executable, "-c", program, "agent", *options], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 6
+    assert done.stderr.startswith(f"provewire: the outbox {tmp_path / 'd' / 'outbox.sqlite'}")
+    assert done.stderr.count("\n") == 1
