@@ -89,7 +89,13 @@ class Writer:
         while more:
             batch, more = self._batch()
             if batch:
-                self._commit(self._connection, batch)
+                try:
+                    self._commit(self._connection, batch)
+                except Exception:  # the outermost line of this thread: without it everyone would wait for ever
+                    log.exception("the store's writer failed", operations=len(batch))
+                    for pending in batch:
+                        pending.error = StoreUnavailable("the store's writer failed; the hub's log says more")
+                    _begin_anew(self._connection)
                 self._loop.call_soon_threadsafe(_resolve, batch)
 
     def _batch(self) -> tuple[list[_Pending], bool]:
@@ -117,6 +123,7 @@ class Writer:
             log.error("the store could not commit", error=complaint(error), operations=len(batch))  # noqa: TRY400 - a trace adds nothing
             for pending in batch:
                 pending.error = StoreUnavailable(f"the store could not commit: {complaint(error)}")
+            _begin_anew(connection)
         else:
             self.commits += 1
             self.operations += len(batch)
@@ -136,6 +143,15 @@ class Writer:
             pending.error = StoreUnavailable(f"the store could not write: {complaint(error)}")
         except Exception as error:  # noqa: BLE001 - the outermost line of someone else's operation: it is their error
             pending.error = error
+
+
+def _begin_anew(connection: Connection) -> None:
+    """After a failure: a database may refuse a COMMIT and keep the transaction, which SQLAlchemy takes for over."""
+    try:
+        connection.connection.rollback()
+    except Exception:  # whatever is wrong with it, another connection is made for the next batch
+        log.exception("the store's connection is given up")
+        connection.invalidate()
 
 
 def complaint(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, create_engine, event, text
 
 from hub.store import migrate
 from hub.store.base import StoreUnavailable, StoreVersionError
@@ -145,6 +145,36 @@ async def test_a_full_disk_fails_the_batch_and_the_store_goes_on_when_there_is_r
         await store.writer.submit(lambda c: c.exec_driver_sql(f"PRAGMA max_page_count = {10 * pages}"))
         await add(store, "after")
         assert await store.artifact("after") is not None
+
+
+async def test_a_commit_that_fails_leaves_no_transaction_open(tmp_path: Path) -> None:
+    """A database may refuse a COMMIT and keep the transaction: every later one would fail for it."""
+
+    def break_at_commit(connection: Connection) -> None:
+        connection.exec_driver_sql("PRAGMA defer_foreign_keys = ON")
+        connection.exec_driver_sql("INSERT INTO hub_events VALUES ('1', 'nobody', 1, 'k', 'info', 'd')")
+
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        with pytest.raises(StoreUnavailable, match="FOREIGN KEY constraint failed"):
+            await store.writer.submit(break_at_commit)
+        await add(store, "after")
+        assert await store.artifact("after") is not None
+        assert await store.hub_events("nobody") == []
+
+
+async def test_a_bug_in_the_writer_fails_its_batch_and_nobody_waits_for_ever(tmp_path: Path) -> None:
+    def fail(_: Connection) -> None:
+        event.remove(store._writing, "commit", fail)
+        raise ZeroDivisionError("a bug")
+
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        event.listen(store._writing, "commit", fail)
+        async with asyncio.timeout(20):
+            with pytest.raises(StoreUnavailable, match="writer failed"):
+                await add(store, "1")
+            await add(store, "2")
+        assert await store.artifact("1") is None
+        assert await store.artifact("2") is not None
 
 
 async def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
