@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import errno
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -238,7 +239,11 @@ async def ask(socket_path: Path) -> bytes:
             if response.status != OK:
                 raise StatusUnreachable(f"the agent at {socket_path} answered HTTP {response.status}")
             return raw
-    except (aiohttp.ClientError, OSError, TimeoutError):
+    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        if isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EACCES:
+            raise StatusUnreachable(
+                f"{socket_path} is another user's; run this as the user of the agent, or as root"
+            ) from None
         raise StatusUnreachable(
             f"no agent answers at {socket_path}; is it running, and is --data-dir the one it uses?"
         ) from None
