@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import structlog
@@ -59,6 +60,7 @@ def setup(app: web.Application) -> None:
         per_s=config.enroll_per_s, burst=max(1.0, config.enroll_per_s * ENROLL_BURST_S), now_s=clock.monotonic
     )
     app[artifacts.UPLOADS] = asyncio.Semaphore(artifacts.UPLOADS_MAX)
+    app[artifacts.DOWNLOADS] = Counter()
     app[jobs.PAIRS] = jobs.CheckedPairs()
     app[views.NAMES] = views.Names(app)
     app[metrics.LAG] = metrics.LoopLag()

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import Counter
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from pathlib import Path
@@ -11,7 +12,7 @@ from aiohttp import hdrs, web
 
 from hub import artifacts, ports
 from hub.api import models
-from hub.api.auth import ARTIFACT_ROUTE
+from hub.api.auth import ARTIFACT_ROUTE, ROLE, Role, too_many
 from hub.api.errors import Problem, not_found
 from hub.api.route import BINARY, Answer, Parameter, Route, answer, send
 from hub.store.records import Artifact
@@ -19,9 +20,13 @@ from hub.store.records import Artifact
 STALL_S = 30.0
 """A client that sends or takes nothing for this long is given up."""
 UPLOADS_MAX = 16
+DOWNLOADS_MAX = 4
+"""At once with one fetch token: an agent needs one, and each holds a descriptor for as long as its reader likes."""
 CHUNK_BYTES = 256 * 1024
 RANGE = re.compile(r"bytes=(\d{0,19})-(\d{0,19})")
 UPLOADS = web.AppKey("UPLOADS", asyncio.Semaphore)
+DOWNLOADS = web.AppKey("DOWNLOADS", Counter[str])
+"""Fetch tokens with downloads under way, and how many."""
 
 STATUS_OF = {
     artifacts.InvalidDigest: (HTTPStatus.UNPROCESSABLE_ENTITY, "invalid"),
@@ -110,6 +115,22 @@ async def get_artifact(request: web.Request) -> web.StreamResponse:
         await _send(request, response, path, begin, end)
     await response.write_eof()
     return response
+
+
+async def get_in_turn(request: web.Request) -> web.StreamResponse:
+    """`get_artifact`; for a node, only so many at once."""
+    if request[ROLE] is not Role.NODE:
+        return await get_artifact(request)
+    downloads, token = request.app[DOWNLOADS], request.headers[hdrs.AUTHORIZATION]
+    if downloads[token] >= DOWNLOADS_MAX:
+        raise too_many(1.0, f"{DOWNLOADS_MAX} downloads run with this fetch token already")
+    downloads[token] += 1
+    try:
+        return await get_artifact(request)
+    finally:
+        downloads[token] -= 1
+        if not downloads[token]:
+            del downloads[token]
 
 
 def _matches(header: str | None, etag: str) -> bool:
@@ -203,7 +224,7 @@ ROUTES = (
     Route(
         method="GET",
         path=ARTIFACT_ROUTE,
-        handler=get_artifact,
+        handler=get_in_turn,
         summary="Download a file or a range of it; also with a node's fetch token for the inputs of its job",
         tag="artifacts",
         answers=DOWNLOAD,
@@ -214,7 +235,7 @@ ROUTES = (
     Route(
         method="HEAD",
         path=ARTIFACT_ROUTE,
-        handler=get_artifact,
+        handler=get_in_turn,
         summary="Whether a file is here, and its size",
         tag="artifacts",
         answers={

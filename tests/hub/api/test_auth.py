@@ -1,11 +1,13 @@
 """Nothing is told, and nothing is done, without a credential that opens it."""
 
+import asyncio
 from typing import Any
 
 import pytest
 import structlog.testing
 
 from hub import api, ports
+from hub.api import artifacts
 from hub.api.auth import OPEN, Limiter
 from tests.hub.api.conftest import Start, Web
 
@@ -90,6 +92,38 @@ async def test_a_fetch_token_opens_the_inputs_of_its_job_while_it_is_leased(web:
         assert await status("GET", f"/api/v1/artifacts/{witness}", {"Authorization": f"Bearer {other_attempt}"}) == 401
         await web.ask("POST", f"/api/v1/jobs/{job['id']}/cancel")
         assert await status("GET", f"/api/v1/artifacts/{witness}") == 401
+
+
+async def test_a_node_downloads_only_so_much_at_once(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each download holds a descriptor of the hub, for as long as whoever reads it likes."""
+    begun, go_on = asyncio.Semaphore(0), asyncio.Event()
+    send = artifacts._send
+
+    async def slowly(*args: Any) -> None:
+        begun.release()
+        await go_on.wait()
+        await send(*args)
+
+    monkeypatch.setattr(artifacts, "_send", slowly)
+    await web.register()
+    peer = await web.hub.enroll()
+    async with peer.connect() as connection, asyncio.TaskGroup() as tasks:
+        await web.submit()
+        assigned = await until_assigned(connection)
+        bearer = {"Authorization": f"Bearer {assigned.fetch_token}"}
+        path = f"/api/v1/artifacts/{assigned.inputs[1].sha256}"
+        running = [
+            tasks.create_task(web.ask("GET", path, stranger=True, headers=bearer))
+            for _ in range(artifacts.DOWNLOADS_MAX)
+        ]
+        for _ in running:
+            await begun.acquire()
+        refused = await web.ask("GET", path, stranger=True, headers=bearer)
+        assert (refused.status, refused.headers["Retry-After"]) == (429, "2")
+        go_on.set()
+        assert {(await task).status for task in running} == {200}
+        assert (await web.ask("GET", path, stranger=True, headers=bearer)).status == 200
+        assert not web.app[artifacts.DOWNLOADS]
 
 
 async def until_assigned(connection: Any) -> Any:
