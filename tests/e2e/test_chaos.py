@@ -40,7 +40,8 @@ HEAL_S = 150.0
 """From the last fault to a fleet at rest: leases run out, backoffs end, what waits is proved."""
 OPEN_JOBS = 4
 FAULTS_AT_ONCE = 3
-BAD_EVERY = 6
+BAD_EVERY = 10
+PROOF_WAIT_S = 1.5
 CODE_REFUSED = 4
 HUB = {
     "PROVEWIRE_HEARTBEAT_S": "1",
@@ -148,8 +149,14 @@ class Chaos:
         self._faults: dict[str, list[tuple[str, Callable[[], Heal]]]] = {"hub": self._of_process(hub, hub.start)}
         for agent in agents:
             line = self._lines[agent.name]
-            self._faults[agent.name] = self._of_process(agent, functools.partial(self.start, agent))
-            self._faults[f"{agent.name}'s worker"] = self._of_worker(agent)
+            begin = functools.partial(self._await_proof, agent)
+            self._faults[agent.name] = [
+                (name, functools.partial(in_mid_proof, begin, fault))
+                for name, fault in self._of_process(agent, functools.partial(self.start, agent))
+            ]
+            self._faults[f"{agent.name}'s worker"] = [
+                (name, functools.partial(in_mid_proof, begin, fault)) for name, fault in self._of_worker(agent)
+            ]
             self._faults[f"{agent.name}'s line"] = self._of_line(line)
 
     def start(self, agent: Agent) -> None:
@@ -189,6 +196,17 @@ class Chaos:
 
     def _say(self, what: str) -> None:
         print(f"{time.monotonic() - self._began_s:7.2f} s  {time.strftime('%H:%M:%S')}  {what}", flush=True)  # noqa: T201
+
+    def _await_proof(self, agent: Agent) -> None:
+        """Until the agent's worker proves, within a time: what is hit then has most to lose."""
+        end_s = time.monotonic() + PROOF_WAIT_S
+
+        def proves() -> bool:
+            workers = (agent.status() or {}).get("workers", [])
+            return any(worker["state"] == "proving" for worker in workers) or time.monotonic() > end_s
+
+        if agent.name not in self._heals:
+            until(proves, "a proof, or the end of the wait")
 
     # --- what can happen ---
 
@@ -241,6 +259,11 @@ class Chaos:
             ("holds downwards, then cut", functools.partial(faulty, functools.partial(line.hold, DOWN), cut=True)),
             ("holds both ways, then cut", functools.partial(faulty, functools.partial(line.hold, UP, DOWN), cut=True)),
         ]
+
+
+def in_mid_proof(begin: Callable[[], None], fault: Callable[[], Heal]) -> Heal:
+    begin()
+    return fault()
 
 
 def workers_of(agent: Agent) -> list[int]:
