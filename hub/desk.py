@@ -266,7 +266,7 @@ class Desk:
             self._dispatch.forgive(away_s)
 
     def _nap_s(self, now_s: float) -> float:
-        deadline = self._dispatch.next_deadline()
+        deadline = self._dispatch.next_deadline(now_s)
         return TICK_MAX_S if deadline is None else min(TICK_MAX_S, max(0.0, deadline - now_s))
 
     async def settle(self) -> None:

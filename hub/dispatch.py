@@ -80,6 +80,9 @@ class Dispatch:
         self._give_up: dict[tuple[str, int], float] = {}
         """The same keys -> monotonic seconds beyond which no renewal counts."""
         self._declined: dict[tuple[str, str], _Declined] = {}
+        self._resting: dict[str, float] = {}
+        """Agent that declined something -> monotonic seconds until it is offered anything: else a node that is busy
+        with what we do not know of would be offered the whole queue, one job after the other."""
         self._ended: dict[str, None] = {}
         """The last jobs that ended, oldest first: an older picture that comes late must not bring one back."""
 
@@ -174,6 +177,7 @@ class Dispatch:
         wait_s = self._limits.decline_backoff_s * 2 ** min(entry.count, DECLINE_DOUBLINGS_MAX)
         entry.count += 1
         entry.until_s = now_s + wait_s
+        self._resting[agent_id] = now_s + self._limits.decline_backoff_s
 
     def forgive(self, seconds: float) -> None:
         """The hub itself was away: no lease has aged by it."""
@@ -183,10 +187,15 @@ class Dispatch:
 
     # --- what to do
 
-    def next_deadline(self) -> float | None:
-        """When ``decide`` may have news although nothing happened: a lease's end, or the end of a decline's wait."""
+    def next_deadline(self, now_s: float) -> float | None:
+        """When ``decide`` may have news although nothing happened: a lease's end, or the end of a decline's wait.
+
+        Waits that are over already do not count: a job that still queues then waits for a node, not for a time.
+        """
         waits = [entry.until_s for (job_id, _), entry in self._declined.items() if job_id in self._queued]
-        return min([*self._leases.values(), *waits], default=None)
+        if self._queued:
+            waits += self._resting.values()
+        return min([*self._leases.values(), *(until_s for until_s in waits if until_s > now_s)], default=None)
 
     def decide(self, fleet: Iterable[Candidate], now_s: float) -> list[Assign | Expire]:
         """Leases to take away, then jobs to hand out, most urgent first. Every job is named at most once."""
@@ -196,7 +205,10 @@ class Dispatch:
             if end_s <= now_s and (live := self.live(job_id)) is not None and live.attempt == number
         ]
         candidates = list(fleet)
-        free = {candidate.agent_id: candidate.slots for candidate in candidates}
+        free = {
+            candidate.agent_id: candidate.slots if self._resting.get(candidate.agent_id, now_s) <= now_s else 0
+            for candidate in candidates
+        }
         for job_id, _ in self._leases:
             live = self.live(job_id)
             if live is not None and live.agent_id in free:

@@ -104,13 +104,35 @@ def test_a_node_that_declined_is_asked_again_later_and_later() -> None:
         book.assign("j1", A)
         book.dispatch.declined(A, "j1", book.now_s)
         book.end("j1", number, AttemptState.DECLINED)
-        assert book.dispatch.decide(candidates(A), book.now_s) == []
-        deadline = book.dispatch.next_deadline()
-        assert deadline is not None
-        waits.append(deadline - book.now_s)
-        book.now_s = deadline
+        began_s = book.now_s
+        while book.dispatch.decide(candidates(A), book.now_s) == []:
+            deadline = book.dispatch.next_deadline(book.now_s)
+            assert deadline is not None
+            book.now_s = deadline
         assert book.dispatch.decide(candidates(A), book.now_s) == [Assign("j1", A)]
+        waits.append(book.now_s - began_s)
     assert waits == [5, 10, 20, 40, 80, 160, 320, 320]
+
+
+def test_a_node_that_declines_is_not_offered_the_whole_queue_one_by_one() -> None:
+    book = book_of(a_job("j1"), a_job("j2"), a_job("j3"))
+    book.assign("j1", A)
+    book.dispatch.declined(A, "j1", 0.0)
+    book.end("j1", 1, AttemptState.DECLINED)
+    assert book.dispatch.decide(candidates(A), 4.9) == []
+    assert book.dispatch.decide(candidates(A, B), 4.9) == [Assign("j1", B)]
+    assert book.dispatch.decide(candidates(A), 5.0) == [Assign("j1", A)]
+
+
+def test_a_wait_that_is_over_is_no_deadline() -> None:
+    """Else the desk would find one that has passed, again and again, for as long as no node is free."""
+    book = book_of(a_job("j1"))
+    book.assign("j1", A)
+    book.dispatch.declined(A, "j1", 0.0)
+    book.end("j1", 1, AttemptState.DECLINED)
+    assert book.dispatch.next_deadline(0.0) == 5.0
+    assert book.dispatch.decide([], 5.0) == []
+    assert book.dispatch.next_deadline(5.0) is None
 
 
 def test_a_node_that_keeps_declining_does_not_shield_one_that_failed() -> None:
@@ -132,7 +154,7 @@ def test_an_attempt_that_is_renewed_for_ever_is_given_up_all_the_same() -> None:
     for now_s in range(0, 600, 20):
         assert book.dispatch.renew(A, "j1", 1, float(now_s))
         assert book.dispatch.decide([], float(now_s)) == []
-    assert book.dispatch.next_deadline() == 600.0
+    assert book.dispatch.next_deadline(book.now_s) == 600.0
     book.dispatch.forgive(50.0)  # while the hub was away, nothing aged
     book.dispatch.renew(A, "j1", 1, 645.0)
     assert book.dispatch.decide([], 649.9) == []
@@ -140,13 +162,13 @@ def test_an_attempt_that_is_renewed_for_ever_is_given_up_all_the_same() -> None:
     book.now_s = 650.0
     book.end("j1", 1, AttemptState.EXPIRED)
     book.assign("j1", B)
-    assert book.dispatch.next_deadline() == 725.0
+    assert book.dispatch.next_deadline(book.now_s) == 725.0
 
 
 def test_a_lease_ends_after_its_time_and_grace_unless_renewed() -> None:
     book = book_of(a_job("j1"))
     book.assign("j1", A)
-    assert book.dispatch.next_deadline() == 75.0
+    assert book.dispatch.next_deadline(book.now_s) == 75.0
     assert book.dispatch.decide([], 74.9) == []
     assert book.dispatch.renew(A, "j1", 1, 70.0)
     assert book.dispatch.decide([], 144.9) == []
@@ -187,7 +209,7 @@ def test_an_older_picture_changes_nothing_and_brings_no_ended_job_back() -> None
     book.apply("j1", steps.cancel(leased, "enough", 0))
     assert len(book.dispatch) == 0
     assert not book.dispatch.absorb(leased, 0.0)
-    assert book.dispatch.next_deadline() is None
+    assert book.dispatch.next_deadline(book.now_s) is None
 
 
 # --- greetings
@@ -353,7 +375,7 @@ class Fleet(RuleBasedStateMachine):
     @invariant()
     def every_lease_has_an_end(self) -> None:
         live = [attempt for attempt in self.attempts() if attempt.live]
-        deadline = self.book.dispatch.next_deadline()
+        deadline = self.book.dispatch.next_deadline(self.book.now_s)
         assert not live or (
             deadline is not None and deadline <= self.book.now_s + LIMITS.lease_s + LIMITS.lease_grace_s
         )
