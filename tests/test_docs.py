@@ -1,18 +1,26 @@
 """What the documents say is so: links lead somewhere, targets and commands exist, every setting is listed."""
 
+import asyncio
 import re
 import subprocess
 import sys
+from enum import Enum
 from pathlib import Path
 
 import pytest
 
 from cli.main import COMMANDS
 from hub.config import SETTINGS, Config
+from hub.liveness import NodeState
+from hub.store.sqlite import open_sqlite
+from wire.limits import LOST_AFTER_S, STALE_AFTER_S
+from wire.reasons import Reason
+from wire.status import WorkerState
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = (ROOT / "README.md").read_text()
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 VARIABLE = re.compile(r"PROVEWIRE_[A-Z0-9_]+[A-Z0-9]")
 
 
@@ -35,18 +43,19 @@ def test_every_make_target_named_exists() -> None:
             assert f"\n{target}:" in makefile, f"{document.name} names make {target}"
 
 
-def test_every_command_and_option_of_the_readme_exists() -> None:
-    used = re.findall(r"provewire ([a-z]+)((?: [^`\n#]*)?)", README)
+@pytest.mark.parametrize("text", [README, OPERATIONS], ids=["README", "operations"])
+def test_every_command_and_option_that_is_named_exists(text: str) -> None:
+    used = re.findall(r"(?<!-g )provewire ([a-z]+)((?: [^`\n#]*)?)", text)
     assert used
     for command, rest in used:
-        assert command in COMMANDS, f"the README names provewire {command}"
+        assert command in COMMANDS, f"it names provewire {command}"
         if command == "supervise":
             continue
-        text = subprocess.run(
+        help_ = subprocess.run(
             [sys.executable, "-m", "cli.main", command, "--help"], capture_output=True, text=True, check=True, cwd=ROOT
         ).stdout
         for option in re.findall(r"--[a-z-]+", rest):
-            assert option in text, f"the README uses provewire {command} {option}"
+            assert option in help_, f"it uses provewire {command} {option}"
 
 
 def test_every_setting_of_the_hub_is_documented_with_its_default() -> None:
@@ -77,3 +86,52 @@ def test_every_variable_of_the_agent_and_the_command_is_documented_and_no_other(
     documented = set(VARIABLE.findall((ROOT / "docs" / "settings.md").read_text()))
     assert read - documented == set()
     assert documented - hub - read == set()
+
+
+# --- operations -----------------------------------------------------------------------------------------------------
+
+
+def first_cells(heading: str) -> list[list[str]]:
+    """The cells, but the last, of each row of the table below a heading of docs/operations.md."""
+    section = OPERATIONS.split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    return [[cell.strip(" `") for cell in row.strip("|").split("|")[:-1]] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("heading", "states"), [("A node's state", NodeState), ("A worker's state", WorkerState)], ids=["node", "worker"]
+)
+def test_every_state_says_what_to_do(heading: str, states: type[Enum]) -> None:
+    assert {cells[0] for cells in first_cells(heading)} == {state.value for state in states}
+
+
+def test_every_reason_says_what_to_do() -> None:
+    assert first_cells("Why a session ended") == [[str(reason.value), reason.name] for reason in Reason]
+
+
+def test_the_times_are_the_true_ones() -> None:
+    assert f"silent for {STALE_AFTER_S:g} s" in OPERATIONS
+    assert f"nothing heard for {LOST_AFTER_S:g} s" in OPERATIONS
+
+
+def test_every_unit_and_file_that_is_named_exists() -> None:
+    units = "".join(path.read_text() for path in (ROOT / "systemd").iterdir())
+    for unit in re.findall(r"provewire-[a-z]+@?", OPERATIONS):
+        assert (ROOT / "systemd" / f"{unit}.service").exists(), unit
+    for file in re.findall(r"(?<![/.])systemd/([a-z.]+[a-z])", OPERATIONS):
+        assert (ROOT / "systemd" / file).exists(), file
+    for path in re.findall(r"/(?:var|etc)/[a-z]+/provewire/[a-z.]+[a-z]", OPERATIONS):
+        assert path in units or path.startswith("/var/lib/provewire/hub"), path
+
+
+async def test_the_commands_of_a_backup_do_what_they_promise(tmp_path: Path) -> None:
+    backup, forward = re.findall(r'bin/python -c "([^"]+)"', OPERATIONS)
+    store, copy = tmp_path / "hub.sqlite", tmp_path / "copy.sqlite"
+    async with open_sqlite(store) as running:
+        before = await running.begin_generation(1)
+        await asyncio.to_thread(subprocess.run, [sys.executable, "-c", backup, str(store), str(copy)], check=True)
+        await running.begin_generation(2)
+    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", forward, str(copy)], check=True)
+    async with open_sqlite(copy) as restored:
+        hub = await restored.begin_generation(3)
+    assert (hub.id, hub.generation) == (before.id, before.generation + 1001)

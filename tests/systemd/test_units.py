@@ -85,3 +85,27 @@ def test_stopping_the_agent_leaves_workers_alone() -> None:
 
 def test_stopping_a_worker_waits_for_its_proof() -> None:
     assert options("provewire-worker@.service")["TimeoutStopSec"] == "infinity"
+
+
+def variables(name: str) -> dict[str, str]:
+    """What the unit's ``Environment=`` lines set."""
+    lines = [line for line in (UNITS / name).read_text().splitlines() if line.startswith("Environment=")]
+    return dict(pair.split("=", 1) for line in lines for pair in line.removeprefix("Environment=").split())
+
+
+def test_agent_and_workers_share_a_folder_and_the_hub_has_its_own_beside_it() -> None:
+    agent, hub = (variables(f"provewire-{name}.service")["PROVEWIRE_DATA_DIR"] for name in ("agent", "hub"))
+    worker = options("provewire-worker@.service")
+    assert f"--dir {agent}/workers/%i" in worker["ExecStart"]
+    assert Path(hub).parent == Path(agent).parent
+    assert hub != agent
+    for name, folder in (("hub", hub), ("agent", agent), ("worker@", agent)):
+        # One inside the other would leave the inner one to whoever owns the outer one.
+        assert f"/var/lib/{options(f'provewire-{name}.service')['StateDirectory']}" == folder
+
+
+def test_a_worker_may_write_where_its_kernels_are_kept() -> None:
+    worker = options("provewire-worker@.service")
+    assert f"{variables('provewire-worker@.service')['XDG_CACHE_HOME']}/provewire" == "/var/cache/provewire"
+    assert worker["CacheDirectory"] == "provewire"
+    assert worker["PrivateTmp"] == "yes"
