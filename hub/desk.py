@@ -23,6 +23,7 @@ from hub.ports import Lease, TooManyJobs
 from hub.registry import Node, Registry
 from hub.store.base import Step, Store, StoreUnavailable
 from hub.store.records import Attempt, AttemptState, HubEvent, Job, JobPicture
+from hub.undisturbed import Undisturbed
 from wire.frames import AssignJob, CancelJob, Capability, JobHeld, JobReply, Level
 from wire.jobs import Groth16Spec
 from wire.limits import JOBS_HELD_MAX
@@ -67,6 +68,7 @@ class Desk:
         )
         self._beat_s = clock.monotonic()
         self._wake = asyncio.Event()
+        self._undisturbed = Undisturbed()
         self.results = asyncio.Event()
         """Set when a result waits for verification."""
         self.courier: Courier | None = None
@@ -94,6 +96,9 @@ class Desk:
         """Persist, then queue. See `hub.ports.JobDesk`."""
         if len(self._dispatch) >= self._config.jobs_open_max:
             raise TooManyJobs(f"{len(self._dispatch)} jobs have not ended yet; try again when some have")
+        return await self._undisturbed.finish(self._submit(job))
+
+    async def _submit(self, job: Job) -> tuple[Job, bool]:
         stored, new = await self._store.add_job(job)
         if new:
             self.absorb([JobPicture(job=stored)])
@@ -105,7 +110,7 @@ class Desk:
         changed = await self._change(job_id, lambda p: steps.cancel(p, "cancelled by the operator", now_ms))
         if changed is not None:
             return changed.job
-        picture = await self._store.job(job_id)
+        picture = await self._reread(job_id)
         return None if picture is None else picture.job
 
     def lease(self, job_id: str, attempt: int) -> Lease | None:
@@ -220,7 +225,12 @@ class Desk:
         """The hub's verification refused a result: another attempt follows, and the node's page says why."""
         now_ms, number, limit = self._clock.time_ms(), attempt.attempt, self._config.attempts_max
         sentence = f"refused by the hub: {detail}"
-        await self._change(picture.job.id, lambda p: steps.refuse_result(p, number, sentence, now_ms, limit))
+        if (
+            await self._change(picture.job.id, lambda p: steps.refuse_result(p, number, sentence, now_ms, limit))
+            is None
+        ):
+            await self._reread(picture.job.id)
+            return
         log.warning("a result was refused", agent=attempt.agent_id, job=picture.job.id, attempt=number, detail=detail)
         await self.note(attempt.agent_id, "result.refused", f"job {picture.job.id}, attempt {number}: {detail}")
 
@@ -228,7 +238,9 @@ class Desk:
         """The hub's verification accepted a result: the job is done."""
         now_ms, number = self._clock.time_ms(), attempt.attempt
         done = await self._change(picture.job.id, lambda p: steps.accept_result(p, number, proof, public, now_ms))
-        if done is not None:
+        if done is None:
+            await self._reread(picture.job.id)
+        else:
             log.info("a job is done", agent=attempt.agent_id, job=picture.job.id, attempt=number)
 
     async def note(self, agent_id: str, kind: str, detail: str, level: Level = Level.WARNING) -> None:
@@ -247,8 +259,8 @@ class Desk:
             self._wake.clear()
             try:
                 await self.settle()
-            except* StoreUnavailable as group:
-                log.error("the desk waits for the store", error=str(group.exceptions[0]))  # noqa: TRY400 - told there
+            except StoreUnavailable as error:
+                log.error("the desk waits for the store", error=str(error))  # noqa: TRY400 - told by the writer
                 await asyncio.sleep(STORE_RETRY_S)
             try:
                 async with asyncio.timeout(self._nap_s(self._clock.monotonic())):
@@ -273,9 +285,11 @@ class Desk:
         """Carry out what there is to decide, until there is nothing."""
         self._notice_absence()
         while instructions := self._dispatch.decide(self._fleet(), self._clock.monotonic()):
-            async with asyncio.TaskGroup() as together:  # one commit for all of a round
-                for instruction in instructions:
-                    together.create_task(self._do(instruction))
+            # One commit for all of a round; one that fails does not stop the others half-way.
+            done = await asyncio.gather(*map(self._do, instructions), return_exceptions=True)
+            for failure in done:
+                if failure is not None:
+                    raise failure
             self._notice_absence()
 
     def _fleet(self) -> list[Candidate]:
@@ -298,7 +312,7 @@ class Desk:
         if changed is None:
             await self._reread(instruction.job_id)
 
-    async def _reread(self, job_id: str) -> None:
+    async def _reread(self, job_id: str) -> JobPicture | None:
         """The store did not agree with the picture here: take over what it has.
 
         That may be our own assignment, committed although we did not hear of it: then its agent has not heard either.
@@ -306,17 +320,21 @@ class Desk:
         stored = await self._store.job(job_id)
         if stored is None:
             self._dispatch.forget(job_id)
-            return
+            return None
         self.absorb([stored])
         live = self._dispatch.live(job_id)
         if live is not None and live.state is AttemptState.ASSIGNED:
             self._send_assign(live)
+        return stored
 
     async def _end_lease(self, live: Attempt, state: AttemptState, detail: str) -> JobPicture | None:
         now_ms, limit = self._clock.time_ms(), self._config.attempts_max
         return await self._change(live.job_id, lambda p: steps.end_lease(p, live.attempt, state, detail, now_ms, limit))
 
     async def _change(self, job_id: str, step: Step) -> JobPicture | None:
+        return await self._undisturbed.finish(self._changed(job_id, step))
+
+    async def _changed(self, job_id: str, step: Step) -> JobPicture | None:
         changed = await self._store.change_job(job_id, step)
         if changed is not None:
             self.absorb([changed])

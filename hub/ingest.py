@@ -18,6 +18,7 @@ from hub.jobs import step_for
 from hub.registry import Node, Registry
 from hub.store.base import IngestResult, Store, StoreUnavailable
 from hub.store.records import StatusNote
+from hub.undisturbed import Undisturbed
 from wire.frames import Event, Stream
 from wire.inputs import StatusReceived
 from wire.status import NodeStatus
@@ -37,11 +38,15 @@ class Ingest:
         self._registry = registry
         self._bus = bus
         self._desk = desk
+        self._undisturbed = Undisturbed()
         self._to_note: set[str] = set()
         """Agents heard since the last note."""
 
     async def events(self, agent_id: str, epoch: str, stream: Stream, events: Sequence[Event]) -> IngestResult:
         """Store, commit, apply. Whoever calls this acknowledges ``head`` afterwards."""
+        return await self._undisturbed.finish(self._events(agent_id, epoch, stream, events))
+
+    async def _events(self, agent_id: str, epoch: str, stream: Stream, events: Sequence[Event]) -> IngestResult:
         now_ms, limit = self._clock.time_ms(), self._config.attempts_max
         result = await self._store.ingest(
             agent_id, epoch, stream, events, now_ms, lambda body: step_for(body, agent_id, now_ms, limit)

@@ -4,13 +4,14 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from hub import jobs as steps
 from hub import ports
-from hub.bus import Bus
+from hub.bus import Bus, JobChanged
 from hub.config import Config
 from hub.desk import Desk
 from hub.ids import uuid7
@@ -19,12 +20,13 @@ from hub.ports import TooManyJobs
 from hub.registry import Registry
 from hub.store.records import AttemptState, JobPicture
 from hub.store.sqlite import open_sqlite
+from hub.verify import Verdict
 from tests.hub.rig import Connection, FakeClock, Peer, RunningHub, running_hub, toy_files
 from tests.hub.store.test_contract import a_job
 from tests.hub.test_registry import ID, LIMITS, a_hello, an_agent
 from wire.frames import AssignJob, HeldRange, JobFailed, JobHeld, JobReply, JobStarted, JobSucceeded, Stream
 from wire.inputs import JobAssigned, JobCancelled
-from wire.jobs import JobState, Output
+from wire.jobs import ENDED, JobState, Output
 from wire.limits import JOBS_HELD_MAX
 from wire.reasons import Reason
 from wire.status import NodeStatus, WorkerReading, WorkerState
@@ -321,6 +323,50 @@ async def test_an_assignment_that_was_committed_unheard_is_said_all_the_same(hub
     async with peer.connect() as node:
         frame = await take(node)
     assert (frame.job, frame.attempt) == (job, 1)
+
+
+async def test_a_job_whose_client_was_given_up_on_is_queued_all_the_same(hub: RunningHub) -> None:
+    """A request's deadline may end it while the store commits: what is stored is then also known to the desk."""
+    first = await hub.store.job(await hub.submit())
+    assert first is not None
+    desk, job = hub.app[ports.JOBS], structs.replace(first.job, id=uuid7())
+    client = asyncio.create_task(desk.submit(job))
+    await asyncio.sleep(0)
+    client.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await client
+    await desk.cancel(first.job.id)
+    peer = await hub.enroll()
+    async with peer.connect() as node:
+        assert (await take(node)).job == job.id
+
+
+async def test_a_result_that_has_become_vain_behind_the_desks_back_is_looked_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be verified again and again, and no other result ever."""
+    async with running_hub(tmp_path) as hub:
+        peer = await hub.enroll()
+        async with peer.connect() as node:
+            job = await hub.submit()
+            frame = await take(node)
+            verifier = hub.app[ports.VERIFIER]
+            verify, looked = verifier.verify_proof, asyncio.Event()
+
+            async def after_a_cancel(*args: Any) -> Verdict:
+                await hub.store.change_job(job, lambda picture: steps.cancel(picture, "elsewhere", 1))
+                looked.set()
+                return await verify(*args)
+
+            monkeypatch.setattr(verifier, "verify_proof", after_a_cancel)
+            with hub.app[ports.BUS].subscribe() as changes:
+                await node.events(Stream.JOBS, result(frame, toy_files().proof))
+                async with asyncio.timeout(20):
+                    while not isinstance(change := await anext(changes), JobChanged) or change.job.state not in ENDED:
+                        pass
+            assert looked.is_set()
+            assert change.job.state is JobState.CANCELLED
+            assert verifier.outcomes["proof", "ok"] == 1
 
 
 async def test_leases_do_not_age_while_the_hub_itself_stands_still(tmp_path: Path) -> None:
