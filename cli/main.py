@@ -70,7 +70,7 @@ def parser_for(names: Sequence[str]) -> Parser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"provewire {version('provewire')}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     for name in names:
         module = load(name)
         sub = commands.add_parser(
