@@ -154,7 +154,7 @@ def test_truncated_wtns(files: Files, share: float) -> None:
 
 
 def test_random_zkey_and_wtns(files: Files) -> None:
-    noise = random.Random(1).randbytes(100_000)  # noqa: S311 - the same noise each time
+    noise = random.Random(1).randbytes(100_000)
     files.refuses(noise, WTNS, 2, "given.zkey: magic: ")
     files.refuses(ZKEY, noise, 2, "given.wtns: magic: ")
     files.refuses(b"zkey\1\0\0\0\x0a\0\0\0" + noise, WTNS, 2, "given.zkey: section header 1 of 10: ")
