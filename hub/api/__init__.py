@@ -14,6 +14,7 @@ from hub.api.errors import problems
 from hub.api.feed import FEED, Feed
 from hub.api.route import Route, register
 from hub.artifacts import Artifacts
+from hub.undisturbed import Undisturbed
 from hub.verify import Limits, Verifier
 
 log = structlog.get_logger(__name__)
@@ -61,6 +62,7 @@ def setup(app: web.Application) -> None:
     )
     app[artifacts.UPLOADS] = asyncio.Semaphore(artifacts.UPLOADS_MAX)
     app[artifacts.DOWNLOADS] = Counter()
+    app[nodes.UNDISTURBED] = Undisturbed()
     app[jobs.PAIRS] = jobs.CheckedPairs()
     app[views.NAMES] = views.Names(app)
     app[metrics.LAG] = metrics.LoopLag()

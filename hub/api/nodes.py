@@ -12,11 +12,14 @@ from hub.api.route import PAGE_PARAMETERS, Answer, Parameter, Route, answer, cut
 from hub.bus import NodeGone
 from hub.registry import Node
 from hub.store.base import PAGE_MAX
+from hub.undisturbed import Undisturbed
 from wire.frames import Stream
 from wire.reasons import Reason
 
 log = structlog.get_logger(__name__)
 
+UNDISTURBED = web.AppKey("UNDISTURBED", Undisturbed)
+"""For what must not end half-way with its request."""
 PREFIX_CHARS_MIN = 4
 HUB_STREAM = "hub"
 """In place of one of the node's streams: what the hub itself saw."""
@@ -63,12 +66,16 @@ async def get_node(request: web.Request) -> web.Response:
 async def revoke_node(request: web.Request) -> web.Response:
     """Revoke: the store first, so that the node cannot come back; then its open socket is closed."""
     node = find_node(request)
-    await request.app[ports.STORE].revoke_agent(node.id, request.app[ports.CLOCK].time_ms())
-    await request.app[ports.SESSIONS].end(node.id, Reason.REVOKED, Reason.REVOKED.sentence)
-    if request.app[ports.REGISTRY].remove(node.id):
-        request.app[ports.BUS].publish(NodeGone(node.id))
-    log.info("node revoked", node=node.id)
+    await request.app[UNDISTURBED].finish(_revoke(request.app, node.id))
     return web.Response(status=HTTPStatus.NO_CONTENT)
+
+
+async def _revoke(app: web.Application, node_id: str) -> None:
+    await app[ports.STORE].revoke_agent(node_id, app[ports.CLOCK].time_ms())
+    await app[ports.SESSIONS].end(node_id, Reason.REVOKED, Reason.REVOKED.sentence)
+    if app[ports.REGISTRY].remove(node_id):
+        app[ports.BUS].publish(NodeGone(node_id))
+    log.info("node revoked", node=node_id)
 
 
 async def list_node_events(request: web.Request) -> web.Response:

@@ -4,8 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from hub import ports
+from hub.api import nodes
 from hub.store.records import HubEvent
 from tests.hub.api.conftest import Web
 from tests.hub.rig import Peer
@@ -89,6 +91,19 @@ async def test_a_revoked_node_is_sent_away_at_once_and_stays_away(web: Web) -> N
     assert (await web.ask("DELETE", f"/api/v1/nodes/{peer.id}")).code == "not_found"
     async with peer.connect(await_welcome=False) as connection:
         assert (await connection.until(RefusedByHub)).reason_code == Reason.REVOKED
+
+
+async def test_a_node_is_sent_away_though_its_revocation_was_given_up_on(web: Web) -> None:
+    """The request's deadline may pass while the store is slow; a revoked node with an open session would be worse."""
+    peer = await web.hub.enroll("node-a")
+    async with peer.connect() as connection:
+        request = make_mocked_request("DELETE", "/", match_info={"id": peer.id}, app=web.app)
+        asked = asyncio.create_task(nodes.revoke_node(request))
+        await asyncio.sleep(0)
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+        assert await connection.closed() == Reason.REVOKED.close_code
 
 
 async def events_of(web: Web, peer: Peer, query: str = "") -> Any:
