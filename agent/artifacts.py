@@ -31,6 +31,8 @@ log = structlog.get_logger(__name__)
 CHUNK_BYTES = 1024 * 1024
 GIVE_UP_S = 600.0
 """A fetch that brings nothing for this long fails the job: another node may have a better way to the hub."""
+FILES_KEPT_MAX = 4096
+"""Witnesses are small and each is used once: a folder of a million of them would be slow long before it is full."""
 DIGEST_ATTEMPTS = 2
 CODE_MALFORMED = 2
 CODE_INTERNAL = 6
@@ -266,22 +268,22 @@ class Artifacts:
         return True
 
     def _make_room(self, size_bytes: int) -> None:
-        """Drop least recently used inputs until ``size_bytes`` more are within the bound."""
+        """Drop least recently used inputs until one more, of ``size_bytes``, is within the bounds."""
         files = []
         with os.scandir(self._folder) as scan:
             for entry in scan:
                 if NAME.fullmatch(entry.name):
                     stat = entry.stat()
                     files.append((stat.st_mtime_ns, stat.st_size, entry.name))
-        kept_bytes = sum(size for _, size, _ in files)
+        kept_bytes, kept = sum(size for _, size, _ in files), len(files)
         for _, size, name in sorted(files):
-            if kept_bytes + size_bytes <= self._keep_bytes:
+            if kept_bytes + size_bytes <= self._keep_bytes and kept < FILES_KEPT_MAX:
                 return
             if name.removesuffix(".part") in self._in_use:
                 continue
             (self._folder / name).unlink(missing_ok=True)
             self._checked.discard(name)
-            kept_bytes -= size
+            kept_bytes, kept = kept_bytes - size, kept - 1
             log.info("artifact.dropped", sha256=name, bytes=size)
 
 

@@ -44,6 +44,8 @@ from wire.worker import Ended, InputFile, Prove
 ENGINES = frozenset({"groth16"})
 CODE_INTERNAL = 6
 CODE_MISMATCH = 3
+ENDED_REMEMBERED_MAX = 4096
+"""Ends that can be said again; the outbox's file remembers as many."""
 GIVES_MAX = 3
 """A job is given to a worker so often without a sign that it began; then it is the job that is at fault."""
 
@@ -368,6 +370,8 @@ class Jobs:
     def _stored(self, key: Key) -> list[Instruction]:
         device = self._ending.pop(key, None)
         self._ended[key] = None
+        if len(self._ended) > ENDED_REMEMBERED_MAX:
+            del self._ended[next(iter(self._ended))]
         release: list[Instruction] = [SendRelease(device, *key)] if device is not None else []
         return [*release, *self._dispatch()]
 

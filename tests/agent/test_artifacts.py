@@ -227,6 +227,21 @@ async def test_a_full_disk_is_named(fetching: Fetching) -> None:
         await fetching.fetch()
 
 
+async def test_only_so_many_inputs_are_kept(fetching: Fetching, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agent.artifacts.FILES_KEPT_MAX", 3)
+    names = []
+    for number in range(5):
+        data = b"witness %d" % number
+        wanted = Input(role="wtns", sha256=hashlib.sha256(data).hexdigest(), bytes_=len(data))
+        fetching.hub.artifacts[wanted.sha256] = data
+        (file,) = await fetching.fetch(wanted)
+        os.utime(file.path, ns=(number, number))
+        fetching.artifacts.release([wanted])
+        names.append(wanted.sha256)
+    assert sorted(path.name for path in fetching.folder.iterdir()) == sorted(names[2:])
+    assert fetching.artifacts._checked == set(names[2:])
+
+
 async def test_two_jobs_that_want_the_same_input_at_once_share_one_download(fetching: Fetching) -> None:
     """Two devices of a fresh node get two jobs of one circuit: both would write the same file."""
     first, second = await asyncio.gather(fetching.fetch(), fetching.fetch())

@@ -34,7 +34,7 @@ from agent.job_steps import (
     WorkerProgressed,
     WorkerUp,
 )
-from agent.jobs import GIVES_MAX, Jobs
+from agent.jobs import ENDED_REMEMBERED_MAX, GIVES_MAX, Jobs
 from tests.agent.samples import JOB, JOB_2, PROOF, assignment
 from wire.frames import AssignJob, JobFailed, JobHeld, JobStarted, JobStopped, JobSucceeded
 from wire.jobs import Input
@@ -291,6 +291,15 @@ def test_when_the_proof_under_way_fails_the_newer_attempt_begins() -> None:
     jobs.handle(Fetched((JOB, 2), FILES))
     steps = jobs.handle(WorkerEnded("host", Ended(job=JOB, attempt=1, code=6, detail="odd")))
     assert kinds(steps) == ["Store", "Give"]
+
+
+def test_only_so_many_ends_are_remembered() -> None:
+    jobs = decider()
+    for attempt in range(1, ENDED_REMEMBERED_MAX + 10):
+        jobs.handle(Cancelled(JOB, attempt))
+        jobs.handle(Stored((JOB, attempt)))
+    assert len(jobs._ended) == ENDED_REMEMBERED_MAX
+    assert jobs.handle(Cancelled(JOB, ENDED_REMEMBERED_MAX)) == []
 
 
 # --- workers that die, agents that come back ------------------------------------------------------------------------
