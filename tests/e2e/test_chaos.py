@@ -300,7 +300,7 @@ def kept(rig: Rig, request: pytest.FixtureRequest) -> Iterator[None]:
             rig.folder,
             ROOT / "build" / f"chaos-{SEED}",
             dirs_exist_ok=True,
-            ignore=shutil.ignore_patterns("*.sock", "artifacts", "*.key", "admin-token"),
+            ignore=shutil.ignore_patterns("*.sock", "artifacts", "*.key", "admin-token", "hub.secret", "token-*"),
         )
 
 
