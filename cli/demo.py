@@ -196,6 +196,7 @@ async def demonstrate(fleet: Fleet, *, out: Path, once: bool) -> int:
         console.print(f"time       {job_seconds(ended):.1f} s for the job, {time.monotonic() - began_s:.1f} s in all")
         if not once:
             link = await hub.call("POST", "login-links")
+            fleet.shown = True  # before the first word of it: who reads it may press Ctrl-C at once
             console.print(f"page       {link['url']}")
             console.print("           the link logs in once; Ctrl-C ends the demonstration")
             await until_interrupted(fleet)
@@ -337,7 +338,6 @@ def job_seconds(job: dict[str, Any]) -> float:
 
 async def until_interrupted(fleet: Fleet) -> NoReturn:
     """Watch that everything stays up, until a signal ends it."""
-    fleet.shown = True
     while True:
         fleet.check()
         await asyncio.sleep(1.0)
