@@ -219,9 +219,9 @@ async def test_a_full_disk_delays_a_result_and_the_worker_keeps_it_meanwhile(tmp
         for _ in range(5):
             await eventually(lambda: clock.sleeping, "a pause")
             await clock.advance(clock.sleeping[0] - clock.now_s)
-        assert not scene.worker.of(Release)
-        free()
         await eventually(lambda: clock.sleeping, "a pause")
+        assert not scene.worker.of(Release)
+        free()  # between two tries, so that the next one is the first to find room
         await clock.advance(clock.sleeping[0] - clock.now_s)
         await eventually(lambda: scene.worker.of(Release), "the release")
         assert isinstance(await scene.stored(JobFailed), JobFailed)
