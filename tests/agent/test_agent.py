@@ -200,9 +200,7 @@ async def test_a_used_token_is_retried_slowly_and_a_fresh_one_picked_up(
         await clock.advance(100.0)
         await eventually(lambda: len(seen) >= 2, "another request, with what it knew")
         token_file(tmp_path, hub)
-        while not hub.hellos:
-            await clock.advance(10.0)
-            await asyncio.sleep(0.01)
+        await eventually(lambda: hub.hellos, "the session", clock=clock, step_s=10.0)
     assert seen[0] == seen[1] != seen[-1]
 
 
@@ -220,9 +218,7 @@ async def test_a_hub_that_is_away_is_waited_for(hub: SmallHub, data: Path, tmp_p
     async with running(configured(data, observe=True, token_file=str(token_file(tmp_path, hub))), clock):
         await eventually_state(data, "waiting")
         await hub.start()
-        while not seen:
-            await clock.advance(5.0)
-            await asyncio.sleep(0.01)
+        await eventually(lambda: seen, "the enrolment", clock=clock, step_s=5.0)
         await eventually(lambda: hub.hellos, "the session")
 
 

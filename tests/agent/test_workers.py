@@ -257,9 +257,7 @@ async def test_a_program_that_cannot_be_started_is_shown(node: Node) -> None:
 async def test_a_stopped_worker_is_silent_and_not_dead(node: Node) -> None:
     clock = VirtualClock()
     async with node.running(clock=clock) as worker:
-        while not node.listener.of(WorkerUp):
-            await clock.advance(0.1)
-            await asyncio.sleep(0.01)
+        await eventually(lambda: node.listener.of(WorkerUp), "the worker", clock=clock, step_s=0.1)
         pid = node.listener.of(WorkerUp)[0].pid
         os.kill(pid, signal.SIGSTOP)
         await eventually(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "the worker to stop")

@@ -63,10 +63,22 @@ async def turns(count: int = TURNS) -> None:
         await asyncio.sleep(0)
 
 
-async def eventually(ready: Callable[[], object], what: str, deadline_s: float = 20.0) -> None:
-    """Let the loop run until ``ready``, which another task or process brings about."""
+async def eventually(
+    ready: Callable[[], object],
+    what: str,
+    deadline_s: float = 20.0,
+    *,
+    clock: VirtualClock | None = None,
+    step_s: float = 1.0,
+) -> None:
+    """Let the loop run until ``ready``, which another task or process brings about.
+
+    With a ``clock`` its time moves on by ``step_s`` at each look, for what needs both: real sockets and virtual waits.
+    """
     loop = asyncio.get_running_loop()
     end_s = loop.time() + deadline_s
     while not ready():
         assert loop.time() < end_s, f"waited {deadline_s:g} s in vain for {what}"
+        if clock is not None:
+            await clock.advance(step_s)
         await asyncio.sleep(0.005)

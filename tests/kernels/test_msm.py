@@ -17,7 +17,7 @@ from prover.backends.host import HostBackend
 from prover.msm import GroupName, Points, multi_exponentiate, point_bytes, sum_bytes
 from prover.plan import flat, plan_msm
 from tests.kernels.multiples import affine_multiples, times_generator
-from tests.kernels.operands import edges, g1_bytes, g2_bytes, plain
+from tests.kernels.operands import OPERANDS, edges, g1_bytes, g2_bytes, plain
 
 R = BN254.r
 BITS = R.bit_length()
@@ -82,6 +82,12 @@ def random_case(seed: object, count: int) -> tuple[list[int], list[int]]:
     logarithms = [random.randint(-TABLE + 1, TABLE - 1) if random.random() < 0.9 else 0 for _ in range(count)]
     scalars = [random.choice(special) if random.random() < 0.3 else random.randrange(R) for _ in range(count)]
     return logarithms, scalars
+
+
+@pytest.mark.parametrize("group", ["g1", "g2"])
+def test_ten_thousand_points(host: HostBackend, group: GroupName) -> None:
+    logarithms, scalars = random_case(group, OPERANDS)
+    assert computed(host, group, logarithms, scalars) == expected(group, logarithms, scalars)
 
 
 def test_every_small_number_of_points(host: HostBackend) -> None:
