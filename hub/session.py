@@ -15,6 +15,7 @@ import structlog
 from hub.channels.base import Channel, ChannelClosed
 from hub.clock import Clock
 from hub.config import Config
+from hub.faults import FAULTS
 from hub.rates import TokenBucket
 from hub.store.base import ForeignReference, StoreClosed, StoreError
 from wire.errors import LocalProtocolError, RemoteProtocolError
@@ -196,6 +197,7 @@ class Life:
                 await self._read()
                 await self._work.put(None)
         except* Exception:  # the outermost line of a session: a bug here must not reach another
+            FAULTS.count("session")
             log.exception("a session failed", agent=self.agent_id, remote=self.channel.remote)
             self._over = True
             self.reason, self.detail = Reason.INTERNAL, "the hub failed; its log says more"

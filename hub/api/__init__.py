@@ -14,6 +14,7 @@ from hub.api.errors import problems
 from hub.api.feed import FEED, Feed
 from hub.api.route import Route, register
 from hub.artifacts import Artifacts
+from hub.faults import FAULTS
 from hub.undisturbed import Undisturbed
 from hub.verify import Limits, Verifier
 
@@ -94,6 +95,7 @@ async def _kept(run: Callable[[], Awaitable[None]]) -> None:
         try:
             await run()
         except Exception:
+            FAULTS.count("web")
             log.exception("a part of the web side failed; it begins again")
             await asyncio.sleep(RESTART_S)
         else:

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 from aiohttp import hdrs, web
 
+from hub.faults import FAULTS
 from hub.store.base import StoreError
 
 log = structlog.get_logger(__name__)
@@ -127,6 +128,7 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
     except (asyncio.CancelledError, ConnectionError):
         raise
     except Exception:
+        FAULTS.count("request")
         log.exception("request failed", method=request.method, route=_route_name(request))
         return Problem(
             HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the hub failed at this request; its log has the cause"

@@ -18,6 +18,7 @@ from hub import ports, verify
 from hub.api import feed, models
 from hub.api.artifacts import UPLOADS, UPLOADS_MAX
 from hub.api.route import Answer, Route
+from hub.faults import FAULTS, PARTS
 from hub.liveness import NodeState
 from hub.registry import Node
 from wire.jobs import JobState
@@ -76,6 +77,7 @@ class Scrape:
         yield from self._queues()
         yield from self._store()
         yield from self._checks()
+        yield self._faults()
         lag = self._app[LAG]
         yield _plain("provewire_loop_lag_seconds", "How late the event loop woke its last sleeper.", lag.last_s)
         yield _plain("provewire_loop_lag_max_seconds", "The same, at most since the start.", lag.max_s)
@@ -120,6 +122,15 @@ class Scrape:
         for (kind, outcome), count in sorted(self._app[ports.VERIFIER].outcomes.items()):
             checks.add_metric((kind, outcome), count)
         yield checks
+
+    def _faults(self) -> Metric:
+        faults = CounterMetricFamily(
+            "provewire_internal_faults", "Faults of the hub's own; its log has each with its cause.", labels=("part",)
+        )
+        counts = FAULTS.counts()
+        for part in PARTS:
+            faults.add_metric((part,), counts.get(part, 0))
+        return faults
 
 
 def _plain(name: str, text: str, value: float) -> Metric:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
+from hub.faults import FAULTS
 from hub.store.base import StoreClosed, StoreError, StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -92,6 +93,7 @@ class Writer:
                 try:
                     self._commit(self._connection, batch)
                 except Exception:  # the outermost line of this thread: without it everyone would wait for ever
+                    FAULTS.count("store")
                     log.exception("the store's writer failed", operations=len(batch))
                     for pending in batch:
                         pending.error = StoreUnavailable("the store's writer failed; the hub's log says more")
@@ -150,6 +152,7 @@ def _begin_anew(connection: Connection) -> None:
     try:
         connection.connection.rollback()
     except Exception:  # whatever is wrong with it, another connection is made for the next batch
+        FAULTS.count("store")
         log.exception("the store's connection is given up")
         connection.invalidate()
 

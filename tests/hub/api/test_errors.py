@@ -10,6 +10,7 @@ from aiohttp import web
 from hub.api import artifacts
 from hub.api.errors import Handler, Problem, problems, shortened
 from hub.api.route import Answer, Route, register
+from hub.faults import FAULTS
 from hub.store.base import StoreUnavailable
 from tests.hub.api.conftest import Reply, Web
 
@@ -41,9 +42,12 @@ async def test_every_end_has_the_same_shape(aiohttp_client: Any, error: Exceptio
     async def handler(_request: web.Request) -> web.StreamResponse:
         raise error
 
+    before = FAULTS.counts().get("request", 0)
     with structlog.testing.capture_logs() as logs:
         reply = await ask(aiohttp_client, handler)
     assert (reply.status, reply.code) == (status, code)
+    # Only a fault of our own is counted as one.
+    assert FAULTS.counts().get("request", 0) - before == (code == "internal")
     assert b"hunter2" not in reply.body
     assert all("hunter2" not in str({**line, "exc_info": ""}) for line in logs)
 

@@ -2,6 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from hub.faults import PARTS
 from tests.hub.api.conftest import Web
 from wire.inputs import Heard
 from wire.status import GpuReading, HostReading, NodeStatus, WorkerReading, WorkerState
@@ -29,6 +30,8 @@ async def test_nodes_jobs_and_queues_are_counted(web: Web) -> None:
     assert samples["provewire_checks_total", (("kind", "circuit"), ("outcome", "ok"))] == 1
     assert samples["provewire_store_commit_seconds_count", ()] > 0
     assert samples["provewire_loop_lag_seconds", ()] >= 0
+    faults = {labels for name, labels in samples if name == "provewire_internal_faults_total"}
+    assert faults == {(("part", part),) for part in PARTS}
     depths = {labels for name, labels in samples if name == "provewire_queue_depth"}
     bounds = {labels for name, labels in samples if name == "provewire_queue_bound"}
     assert depths == bounds

@@ -13,6 +13,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, event, text
 
+from hub.faults import FAULTS
 from hub.store import migrate
 from hub.store.base import StoreUnavailable, StoreVersionError
 from hub.store.records import Artifact
@@ -167,11 +168,13 @@ async def test_a_bug_in_the_writer_fails_its_batch_and_nobody_waits_for_ever(tmp
         event.remove(store._writing, "commit", fail)
         raise ZeroDivisionError("a bug")
 
+    before = FAULTS.counts().get("store", 0)
     async with open_sqlite(tmp_path / "hub.sqlite") as store:
         event.listen(store._writing, "commit", fail)
         async with asyncio.timeout(20):
             with pytest.raises(StoreUnavailable, match="writer failed"):
                 await add(store, "1")
+            assert FAULTS.counts()["store"] == before + 1
             await add(store, "2")
         assert await store.artifact("1") is None
         assert await store.artifact("2") is not None
