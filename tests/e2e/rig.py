@@ -329,14 +329,16 @@ class Rig:
         return Agent(self, env, name)
 
     def stop(self) -> None:
-        # Killed in both halves: a stopped (SIGSTOP) process takes nothing but SIGKILL.
-        ours = [p for p in psutil.process_iter(["cmdline"]) if str(self.folder) in " ".join(p.info["cmdline"] or [])]
-        for process in ours:
+        # Agents first, and only then what is left: a living one starts another worker in the place of a killed one.
+        # Killed, not asked: a stopped (SIGSTOP) process takes nothing but SIGKILL.
+        for child in self.children:
+            child.kill()
+            child.wait(timeout=30)
+        left = [p for p in psutil.process_iter(["cmdline"]) if str(self.folder) in " ".join(p.info["cmdline"] or [])]
+        for process in left:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        psutil.wait_procs(ours, timeout=30)
-        for child in self.children:
-            child.wait(timeout=30)
+        psutil.wait_procs(left, timeout=30)
 
 
 def catch_in_mid_proof(hub: Hub, agent: Agent, submit: Callable[[], str] | None = None) -> tuple[str, int]:
