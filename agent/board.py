@@ -12,7 +12,8 @@ from agent.sensors.gpu import GpuSensor, Problem, Report
 from agent.sensors.host import HostSensor
 from wire.frames import Level
 from wire.limits import NAME_CHARS_MAX
-from wire.status import GpuReading, HostReading, JobProgress, NodeStatus, OutboxReading, WorkerReading
+from wire.readings import GpuReading, HostReading
+from wire.status import JobProgress, NodeStatus, OutboxReading, WorkerReading
 
 log = structlog.get_logger(__name__)
 

@@ -9,8 +9,9 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from wire.jobs import Attempt, Count, FiniteFloat, Name, Output, TimingsMs, Uuid
-from wire.limits import FIELDS_MAX, INTEGER_MAX, INTEGER_MIN
-from wire.status import Text
+from wire.limits import FIELDS_MAX, GPUS_MAX, INTEGER_MAX, INTEGER_MIN
+from wire.readings import GpuReading, HostReading
+from wire.text import Text
 
 Seq = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 UnixMs = Annotated[int, Meta(ge=0, le=2**53)]
@@ -21,10 +22,12 @@ Fields = Annotated[dict[Name, Text | Integer | FiniteFloat | bool | None], Meta(
 
 
 class Stream(StrEnum):
-    """The three event streams, in the order of their replay."""
+    """The event streams, in the order of their replay."""
 
     JOBS = "jobs"
     EVENTS = "events"
+    READINGS = "readings"
+    """What the sensors read, kept for the history; since minor version 1."""
     LOGS = "logs"
 
 
@@ -121,6 +124,13 @@ class LogRecord(
     fields: Fields = field(default_factory=dict)
 
 
+class Readings(Struct, frozen=True, omit_defaults=True, tag_field="k", tag="rd", rename={"host": "h", "gpus": "g"}):
+    """What the sensors read at one moment: numbers only; the rest is status. Stream ``readings``."""
+
+    host: HostReading | None = None
+    gpus: Annotated[tuple[GpuReading, ...], Meta(max_length=GPUS_MAX)] = ()
+
+
 class Gap(
     Struct,
     frozen=True,
@@ -154,7 +164,7 @@ class UnknownBody(
     packed: bytes
 
 
-EventBody = JobStarted | JobSucceeded | JobFailed | JobStopped | NodeEvent | LogRecord | Gap | UnknownBody
+EventBody = JobStarted | JobSucceeded | JobFailed | JobStopped | NodeEvent | LogRecord | Readings | Gap | UnknownBody
 
 STREAMS_OF: dict[type[Struct], frozenset[Stream]] = {
     JobStarted: frozenset({Stream.JOBS}),
@@ -163,7 +173,8 @@ STREAMS_OF: dict[type[Struct], frozenset[Stream]] = {
     JobStopped: frozenset({Stream.JOBS}),
     NodeEvent: frozenset({Stream.EVENTS}),
     LogRecord: frozenset({Stream.LOGS}),
-    Gap: frozenset({Stream.EVENTS, Stream.LOGS}),
+    Readings: frozenset({Stream.READINGS}),
+    Gap: frozenset({Stream.EVENTS, Stream.READINGS, Stream.LOGS}),
     UnknownBody: frozenset(Stream),
 }
 """Where each body may stand."""

@@ -23,6 +23,7 @@ from wire.events import (
     LogRecord,
     MonotonicNs,
     NodeEvent,
+    Readings,
     Seq,
     Stream,
     UnixMs,
@@ -34,9 +35,12 @@ from wire.limits import (
     FRAME_BYTES_MAX,
     HELD_RANGES_MAX,
     JOBS_HELD_MAX,
+    READINGS_S,
+    SAMPLE_S,
     STREAMS_ACKNOWLEDGED_MAX,
 )
-from wire.status import NodeStatus, Text
+from wire.status import NodeStatus
+from wire.text import Text
 
 __all__ = [
     "STREAMS_OF",
@@ -67,6 +71,7 @@ __all__ = [
     "LogRecord",
     "MonotonicNs",
     "NodeEvent",
+    "Readings",
     "Refused",
     "ReportFull",
     "Seconds",
@@ -284,6 +289,8 @@ class Welcome(
         "have": "h",
         "time_ms": "w",
         "signature": "sig",
+        "readings_s": "rd",
+        "sample_s": "sm",
     },
 ):
     """The session is open. ``signature``, by the hub's key, covers everything else, both nonces and the agent's key."""
@@ -302,6 +309,10 @@ class Welcome(
     have: Annotated[list[StreamHave], Meta(max_length=STREAMS_ACKNOWLEDGED_MAX)] = field(default_factory=list)
     """One for each held range of the hello, and one for each stream of its epoch."""
     signature: Signature = b""
+    readings_s: Interval = READINGS_S
+    """Between two pushes of changed readings. Changes of state do not wait for it."""
+    sample_s: Interval = SAMPLE_S
+    """Between two readings kept for the history."""
 
 
 class Refused(

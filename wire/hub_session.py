@@ -37,8 +37,9 @@ from wire.limits import FRAME_BYTES_UNAUTHENTICATED_MAX, HANDSHAKE_S, MINOR_VERS
 from wire.peer import Peer, SilenceTimer
 from wire.reasons import Reason
 from wire.states import HUB_TRANSITIONS, HubState, Local
-from wire.status import NodeStatus, clipped
+from wire.status import NodeStatus
 from wire.streams import ReceivedStream
+from wire.text import clipped
 
 
 class HubSession(Peer[HubState]):

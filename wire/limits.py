@@ -46,7 +46,7 @@ TEXT_CHARS_MAX = 8 * 1024
 """Reasons and error texts."""
 HELD_RANGES_MAX = 24
 """(epoch, stream) ranges in one hello; older epochs wait for the next session. Keeps the hello under 4 KiB."""
-STREAMS_ACKNOWLEDGED_MAX = HELD_RANGES_MAX + 3
+STREAMS_ACKNOWLEDGED_MAX = HELD_RANGES_MAX + 4
 """(epoch, stream) positions in a welcome or an ack: the held ranges, and the streams of the running epoch."""
 JOBS_HELD_MAX = 16
 """Jobs an agent is at, or whose results it holds: one a device, and room for results under way."""
@@ -68,9 +68,29 @@ FAREWELL_CHARS_MAX = 512
 """The detail of a Bye or Refused: fits the smaller frames before authentication, whatever its characters."""
 GPUS_MAX = 64
 """Cards, and workers, of one node."""
+GPU_PROCESSES_MAX = 16
+"""Processes listed for one card, those with most memory."""
+MIG_INSTANCES_MAX = 8
+"""MIG devices of one card: the hardware's own limit is seven."""
+ENGINES_MAX = 4
+"""Engines beside our own workers."""
+ENGINE_JOBS_MAX = 32
+"""Jobs an engine's picture lists, oldest first; with 16 partitions each it stays far under one frame."""
+ENGINE_PARTITIONS_MAX = 64
+"""Partitions of one job; the largest known proof has 16."""
+ENGINE_WORKERS_MAX = 64
+"""Workers of one engine: two a card is the rule."""
+ENGINE_KEYS_MAX = 32
+"""Keys an engine keeps; it knows a dozen."""
+ENGINE_KINDS_MAX = 32
+"""Entries of an engine's counters by kind."""
 
 HEARTBEAT_S = 10.0
 """Between two frames of an agent that has nothing to say; the hub may set another in the welcome."""
+READINGS_S = 1.0
+"""Between two pushes of changed readings, unless the hub says otherwise; changes of state do not wait."""
+SAMPLE_S = 10.0
+"""Between two readings that are kept as history, unless the hub says otherwise."""
 HEARTBEATS_UNHEARD_MAX = 3
 """Heartbeats without any acknowledgement after which the agent gives the session up."""
 TIMER_LATE_S = 2.0

@@ -17,7 +17,7 @@ from wire.inputs import Ended
 from wire.limits import CONTROL_FRAMES_QUEUED_MAX, FAREWELL_CHARS_MAX, TIMER_LATE_S, UNKNOWN_TAGS_MAX
 from wire.reasons import Reason
 from wire.states import AgentState, HubState, Local, Trigger, advance
-from wire.status import clipped
+from wire.text import clipped
 
 State = TypeVar("State", AgentState, HubState)
 

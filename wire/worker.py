@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, field
 
 from wire.frames import Seconds, UnixMs
 from wire.jobs import Attempt, Count, Name, Output, Spec, TimingsMs, Uuid
-from wire.status import Text
+from wire.text import Text
 
 LENGTH_BYTES = 4
 PONG_DEADLINE_S = 5.0

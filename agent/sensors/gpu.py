@@ -19,7 +19,7 @@ from msgspec import Struct
 from agent import processes
 from agent.clock import Clock
 from wire.limits import GPUS_MAX
-from wire.status import GpuReading, GpuState
+from wire.readings import GpuReading, GpuState
 
 DEADLINE_S = 10.0
 OUTPUT_BYTES_MAX = 256 * 1024

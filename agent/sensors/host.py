@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import psutil
 
-from wire.status import HostReading
+from wire.readings import HostReading
 
 T = TypeVar("T")
 

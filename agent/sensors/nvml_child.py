@@ -10,7 +10,7 @@ import pynvml
 
 from agent.sensors.gpu import Problem, Report
 from wire.limits import GPUS_MAX, NAME_CHARS_MAX
-from wire.status import GpuReading, GpuState
+from wire.readings import GpuReading, GpuState
 
 T = TypeVar("T")
 

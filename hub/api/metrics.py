@@ -22,7 +22,8 @@ from hub.faults import FAULTS, PARTS
 from hub.liveness import NodeState
 from hub.registry import Node
 from wire.jobs import JobState
-from wire.status import GpuState, WorkerState
+from wire.readings import GpuState
+from wire.status import WorkerState
 
 LAG_TICK_S = 0.5
 MEDIA = "text/plain"

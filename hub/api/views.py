@@ -27,7 +27,8 @@ from wire.frames import (
 )
 from wire.jobs import JobState
 from wire.reasons import Reason
-from wire.status import JobProgress, NodeStatus, WorkerReading, clipped
+from wire.status import JobProgress, NodeStatus, WorkerReading
+from wire.text import clipped
 
 NAMES_MAX = 10_000
 """Circuit and node names kept in memory; they never change."""

@@ -30,7 +30,7 @@ from prover.worker.results import Results
 from wire import codec
 from wire.errors import LocalProtocolError
 from wire.limits import TEXT_CHARS_MAX
-from wire.status import clipped
+from wire.text import clipped
 from wire.worker import (
     Abort,
     DeviceNews,

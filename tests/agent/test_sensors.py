@@ -17,7 +17,8 @@ from agent.sensors.nvml_child import report
 from tests.agent.samples import EPOCHS
 from tests.agent.virtual_time import VirtualClock, eventually
 from wire.frames import NodeEvent, Stream
-from wire.status import GpuReading, GpuState, HostReading, NodeStatus, OutboxReading
+from wire.readings import GpuReading, GpuState, HostReading
+from wire.status import NodeStatus, OutboxReading
 
 GOOD = '{"problem":"none","detail":"","gpus":[{"uuid":"GPU-1","nm":"H200","mt":150000000000,"mu":1000}]}'
 

@@ -22,8 +22,9 @@ from tests.agent.small_hub import HEARTBEAT_S, HUB_ID, SmallHub, running_hub
 from tests.agent.virtual_time import VirtualClock, eventually
 from wire.frames import CancelJob, Gap, JobFailed, JobHeld, JobReply, JobStopped, NodeEvent, Stream
 from wire.limits import EVENTS_IN_FLIGHT_MAX, FRAME_BYTES_MAX
+from wire.readings import HostReading
 from wire.reasons import Reason
-from wire.status import HostReading, NodeStatus
+from wire.status import NodeStatus
 from wire.worker import ToWorker
 
 AGENT_ID = "01890a5d-ac96-774b-bcce-b302099a0001"

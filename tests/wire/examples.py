@@ -39,16 +39,8 @@ from wire.frames import (
     Welcome,
 )
 from wire.jobs import Groth16Spec, Input, Output
-from wire.status import (
-    GpuReading,
-    GpuState,
-    HostReading,
-    JobProgress,
-    NodeStatus,
-    OutboxReading,
-    WorkerReading,
-    WorkerState,
-)
+from wire.readings import GpuReading, GpuState, HostReading
+from wire.status import JobProgress, NodeStatus, OutboxReading, WorkerReading, WorkerState
 from wire.worker import (
     Abort,
     DeviceNews,

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from tests.wire.examples import FULL_STATUS
 from tests.wire.strategies import patiently, structs
 from wire.limits import TEXT_CHARS_MAX
-from wire.status import NodeStatus, clipped
+from wire.status import NodeStatus
+from wire.text import clipped
 
 
 @patiently(60)

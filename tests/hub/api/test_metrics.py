@@ -5,7 +5,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from hub.faults import PARTS
 from tests.hub.api.conftest import Web
 from wire.inputs import Heard
-from wire.status import GpuReading, HostReading, NodeStatus, WorkerReading, WorkerState
+from wire.readings import GpuReading, HostReading
+from wire.status import NodeStatus, WorkerReading, WorkerState
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

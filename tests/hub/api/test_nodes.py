@@ -13,8 +13,9 @@ from tests.hub.api.conftest import Web
 from tests.hub.rig import Peer
 from wire.frames import Gap, JobStarted, LogRecord, NodeEvent, Stream
 from wire.inputs import Acknowledged, Heard, RefusedByHub
+from wire.readings import GpuReading, GpuState, HostReading
 from wire.reasons import Reason
-from wire.status import GpuReading, GpuState, HostReading, NodeStatus, WorkerReading, WorkerState
+from wire.status import NodeStatus, WorkerReading, WorkerState
 
 PICTURE = NodeStatus(
     hostname="gpu-7",

@@ -11,7 +11,8 @@ from hub.api import page
 from tests.hub.api.browser import MISSING, browser_path, tab
 from tests.hub.api.conftest import Web
 from wire.inputs import Heard, JobAssigned
-from wire.status import GpuReading, HostReading, JobProgress, NodeStatus, WorkerReading, WorkerState
+from wire.readings import GpuReading, HostReading
+from wire.status import JobProgress, NodeStatus, WorkerReading, WorkerState
 
 FOLDER = Path(str(resources.files("hub"))) / "page"
 HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
