@@ -10,6 +10,7 @@ from agent.clock import Clock
 from agent.outbox import Outbox
 from agent.sensors.gpu import GpuSensor, Problem, Report
 from agent.sensors.host import HostSensor
+from wire.engines import EngineReading
 from wire.frames import Level
 from wire.limits import NAME_CHARS_MAX
 from wire.readings import GpuReading, HostReading
@@ -29,6 +30,8 @@ class Board:
         self.host: HostReading | None = None
         self.gpus: list[GpuReading] = []
         self.gpu_problem = ""
+        self.engines: list[EngineReading] = []
+        """Engines beside our own workers; empty where none was ever seen."""
         self.workers: Callable[[], Sequence[WorkerReading]] = list
         self.jobs: Callable[[], Sequence[JobProgress]] = list
         self.outbox: Callable[[], OutboxReading] = lambda: OutboxReading(events_held=0, bytes_held=0)
@@ -46,6 +49,7 @@ class Board:
         status = NodeStatus(
             hostname=self._hostname,
             gpus=self.gpus,
+            engines=self.engines,
             workers=list(self.workers()),
             jobs=list(self.jobs()),
             outbox=self.outbox(),

@@ -5,7 +5,7 @@ for results. A full disk loses no result (the caller tries again) and makes the 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -34,6 +34,8 @@ log = structlog.get_logger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 Field = str | int | float | bool | None
+Stamped = tuple[EventBody, int, int]
+"""A body, the wall time in Unix milliseconds and the monotonic nanoseconds at which it happened."""
 JobEnd = JobSucceeded | JobFailed | JobStopped
 
 
@@ -91,13 +93,25 @@ class Outbox:
         else:
             self._refused = 0
 
-    async def append(self, bodies: list[EventBody]) -> list[int]:
-        """Store events durably, all or none; their numbers.
+    async def append(self, bodies: Sequence[EventBody]) -> list[int]:
+        """Store events durably, all or none, as having happened now; their numbers. One fsync, however many they are.
 
         Raises:
             OutboxRefused: the disk did not take them.
         """
-        stamped = [(body, self._clock.unix_ms(), self._clock.monotonic_ns()) for body in bodies]
+        unix_ms, monotonic_ns = self._clock.unix_ms(), self._clock.monotonic_ns()
+        return await self.append_stamped([(body, unix_ms, monotonic_ns) for body in bodies])
+
+    async def append_stamped(self, stamped: Sequence[Stamped]) -> list[int]:
+        """Store events that happened at their own times, each (body, Unix ms, monotonic ns), all or none.
+
+        For what comes by hundreds a second and waits a moment to be stored together: logs.
+
+        Raises:
+            OutboxRefused: the disk did not take them.
+        """
+        if not stamped:
+            return []
         numbers = await self._call(self._file.append, stamped)
         self.on_append()
         return numbers
