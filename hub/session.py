@@ -143,6 +143,11 @@ class Life:
 
     # --- called by the home, on the event loop
 
+    @property
+    def minor(self) -> int:
+        """The minor version both sides speak, once the hello has come."""
+        return self._protocol.minor
+
     def authenticate(self, agent_id: str, public_key: bytes) -> bool:
         """Check the hello's signature; False: the session has ended, by this or meanwhile."""
         if self._over:

@@ -26,6 +26,7 @@ from hub.registry import Registry
 from hub.session import Life
 from hub.store.base import ForeignReference, Store, StoreError
 from hub.store.records import Agent, Attempt, Hub, SessionRow
+from wire.events import streams_of
 from wire.frames import AssignJob, CancelJob, Hello, JobHeld, JobReply, Level, Stream, StreamHave, Welcome
 from wire.inputs import EventsReceived, StatusReceived
 from wire.limits import FRAME_BYTES_MAX, MINOR_VERSION
@@ -190,7 +191,9 @@ class Sessions:
     async def _enter(self, life: Life, agent: Agent, hello: Hello) -> None:
         if not await self._make_way(life, agent, hello):
             return
-        keys = {(held.epoch, held.stream) for held in hello.held} | {(hello.epoch, stream) for stream in Stream}
+        keys = {(held.epoch, held.stream) for held in hello.held} | {
+            (hello.epoch, stream) for stream in streams_of(life.minor)
+        }
         heads = await self._store.heads(agent.id, sorted({epoch for epoch, _ in keys}))
         stored = {(head.epoch, Stream(head.stream)): head.seq for head in heads}
         welcome = Welcome(

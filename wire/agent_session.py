@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from wire.codec import UnknownFrame, decode_hub, encode, unsigned_sha256
+from wire.deltas import NOTHING, NodeChanges, difference
 from wire.errors import LocalProtocolError, MalformedFrame, RemoteProtocolError, UnexpectedFrame
+from wire.events import streams_of
 from wire.frames import (
     Ack,
     AssignJob,
@@ -161,7 +163,7 @@ class AgentSession(Peer[AgentState]):
         return min(self._silence.deadline, self._heartbeat_at)
 
     def frames_to_send(self) -> list[bytes]:
-        """Everything to send now, in order: replies, the latest status, events of jobs, events, logs."""
+        """Everything to send now, in order: replies, the latest status, the streams in the order of their replay."""
         if self._peer_left:
             return []
         frames = self._take_control()
@@ -189,20 +191,29 @@ class AgentSession(Peer[AgentState]):
         self._move(Local.SEND)
         picture = status.merged_into(self._status_sent)
         full = self._full_due
+        told, changes = (picture, None) if full else self._difference(picture)
         frame = Status(
             status_seq=self._status_seq + 1,
             full=full,
             time_ms=time_ms,
             monotonic_ns=monotonic_ns,
-            status=picture if full else picture.changed_since(self._status_sent),
+            status=told,
+            changes=changes,
         )
         self._draft = _StatusDraft(frame=encode(frame), full=full, picture=picture)
         self._heartbeat_at = now + self._heartbeat_s
 
+    def _difference(self, picture: NodeStatus) -> tuple[NodeStatus, NodeChanges | None]:
+        if self.minor < 1:
+            return picture.changed_since(self._status_sent), None
+        told, changes = difference(self._status_sent, picture)
+        return told, None if changes == NOTHING else changes
+
     def wants_events(self) -> list[Want]:
         """Where the outbox may be read now, in the order of replay; empty unless the session is open.
 
-        Send the first of these that has anything, and ask again: so jobs go before events, both before logs, and a
+        Send the first of these that has anything, and ask again: so jobs go before events, both before readings and
+        logs, and a
         status in between waits for one frame at most.
         """
         if not self.is_open:
@@ -282,6 +293,11 @@ class AgentSession(Peer[AgentState]):
             )
         self._challenge = challenge
         self.minor = min(self._hello.minor, challenge.minor)
+        # A hub that does not know a stream yet gets it later: what the outbox holds of it stays there.
+        streams = streams_of(self.minor)
+        self._hello = msgspec.structs.replace(
+            self._hello, held=[item for item in self._hello.held if item.stream in streams]
+        )
         message = hello_message(
             hub_key=challenge.hub_key,
             hub_nonce=challenge.nonce,
@@ -327,10 +343,10 @@ class AgentSession(Peer[AgentState]):
         return [Opened(welcome), *stored]
 
     def _place_streams(self, have: dict[tuple[str, Stream], int]) -> None:
-        """Set a cursor on every stream, in the order of replay: jobs, events, logs, in each the older epochs first."""
+        """Set a cursor on every stream, in the order of replay, in each the older epochs first."""
         hello = self._hello
         held = {(item.epoch, item.stream): item for item in hello.held}
-        for stream in _STREAM_ORDER:
+        for stream in streams_of(self.minor):
             older = [item.epoch for item in hello.held if item.stream == stream and item.epoch != hello.epoch]
             for epoch in (*older, hello.epoch):
                 stored_seq = have.get((epoch, stream))

@@ -157,14 +157,25 @@ def decode_agent(data: bytes, limit_bytes: int = FRAME_BYTES_MAX) -> AgentFrame 
         MalformedFrame: not MessagePack within the limits, or not of its declared shape.
         UnexpectedFrame: a frame only hubs send.
     """
+    return decode_agent_and_plain(data, limit_bytes)[0]
+
+
+def decode_agent_and_plain(
+    data: bytes, limit_bytes: int = FRAME_BYTES_MAX
+) -> tuple[AgentFrame | UnknownFrame, dict[str, Any]]:
+    """The frame an agent sent, and the plain map it was made from.
+
+    Raises:
+        RemoteProtocolError: as for `decode_agent`.
+    """
     plain = _unpacked(data, limit_bytes)
     tag = _tag_of(plain, "t")
     kind = _AGENT_FRAMES.get(tag)
     if kind is None:
-        return _unknown(tag, _HUB_FRAMES, "listening to an agent")
+        return _unknown(tag, _HUB_FRAMES, "listening to an agent"), plain
     if kind is Events:
         _keep_unknown_bodies(plain.get(_EVENTS_KEYS["events"]), data)
-    return cast("AgentFrame", _converted(plain, kind))
+    return cast("AgentFrame", _converted(plain, kind)), plain
 
 
 def decode_hub(data: bytes, limit_bytes: int = FRAME_BYTES_MAX) -> HubFrame | UnknownFrame:

@@ -31,6 +31,11 @@ class Stream(StrEnum):
     LOGS = "logs"
 
 
+def streams_of(minor: int) -> tuple[Stream, ...]:
+    """The streams that both sides of a session of this minor version know, in the order of their replay."""
+    return tuple(stream for stream in Stream if minor >= 1 or stream is not Stream.READINGS)
+
+
 class Level(StrEnum):
     """Severity of a node event or log record."""
 

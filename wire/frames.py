@@ -10,6 +10,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from wire.deltas import NodeChanges
 from wire.events import (
     STREAMS_OF,
     Event,
@@ -186,7 +187,7 @@ class Status(
     omit_defaults=True,
     tag_field="t",
     tag="st",
-    rename={"status_seq": "s", "full": "f", "time_ms": "w", "monotonic_ns": "m", "status": "b"},
+    rename={"status_seq": "s", "full": "f", "time_ms": "w", "monotonic_ns": "m", "status": "b", "changes": "c"},
 ):
     """The node now. Also the heartbeat, then with nothing changed."""
 
@@ -195,6 +196,8 @@ class Status(
     time_ms: UnixMs
     monotonic_ns: MonotonicNs
     status: NodeStatus
+    changes: NodeChanges | None = None
+    """Inside the parts of the picture; since minor version 1, never in a full frame."""
 
 
 class Events(

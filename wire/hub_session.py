@@ -2,8 +2,9 @@
 
 import msgspec
 
-from wire.codec import UnknownFrame, decode_agent, encode, unsigned_sha256
+from wire.codec import UnknownFrame, decode_agent_and_plain, encode, unsigned_sha256
 from wire.errors import LocalProtocolError, RemoteProtocolError
+from wire.events import streams_of
 from wire.frames import (
     Ack,
     AgentFrame,
@@ -35,11 +36,14 @@ from wire.inputs import (
 )
 from wire.limits import FRAME_BYTES_UNAUTHENTICATED_MAX, HANDSHAKE_S, MINOR_VERSION
 from wire.peer import Peer, SilenceTimer
+from wire.picture import Picture, Plain
 from wire.reasons import Reason
 from wire.states import HUB_TRANSITIONS, HubState, Local
-from wire.status import NodeStatus
 from wire.streams import ReceivedStream
 from wire.text import clipped
+
+_KEYS = dict(zip(Status.__struct_fields__, Status.__struct_encode_fields__, strict=True))
+_STATUS_KEY, _CHANGES_KEY = _KEYS["status"], _KEYS["changes"]
 
 
 class HubSession(Peer[HubState]):
@@ -85,7 +89,7 @@ class HubSession(Peer[HubState]):
         self._to_acknowledge: dict[tuple[str, Stream], int] = {}
         self._status_to_acknowledge = False
         self._status_seq = 0
-        self._status: NodeStatus | None = None
+        self._picture: Picture | None = None
         """The merged picture; None while a full status is awaited."""
         self._full_asked = False
         self._full_wanted: str | None = None
@@ -99,9 +103,9 @@ class HubSession(Peer[HubState]):
             return []
         farewell = Bye if self.is_open else Refused
         try:
-            frame = decode_agent(data, self._limit_bytes)
+            frame, plain = decode_agent_and_plain(data, self._limit_bytes)
             self._move(type(frame))
-            inputs = self._act_on(frame, data)
+            inputs = self._act_on(frame, plain, data)
         except RemoteProtocolError as problem:
             return [self._ended_by_fault(farewell, problem)]
         self._heard_at = now
@@ -183,7 +187,9 @@ class HubSession(Peer[HubState]):
         if hello is None or self.state != HubState.AUTHENTICATED:
             raise LocalProtocolError(f"cannot {Local.WELCOME} while the session is {self.state}")
         have = {(item.epoch, item.stream): item.seq for item in welcome.have}
-        due = {(item.epoch, item.stream) for item in hello.held} | {(hello.epoch, stream) for stream in Stream}
+        due = {(item.epoch, item.stream) for item in hello.held} | {
+            (hello.epoch, stream) for stream in streams_of(self.minor)
+        }
         if due != have.keys() or len(welcome.have) != len(have):
             raise LocalProtocolError(
                 "the welcome must say once what it has of each stream held and of the running epoch"
@@ -267,7 +273,7 @@ class HubSession(Peer[HubState]):
     # --- what the agent said --------------------------------------------------------------------------------------
 
     def _act_on(  # noqa: PLR0911 - one case for each frame type
-        self, frame: AgentFrame | UnknownFrame, data: bytes
+        self, frame: AgentFrame | UnknownFrame, plain: Plain, data: bytes
     ) -> list[HubInput]:
         match frame:
             case Hello():
@@ -276,7 +282,7 @@ class HubSession(Peer[HubState]):
                 self._hello_sha256 = unsigned_sha256(data)
                 return [HelloReceived(frame)]
             case Status():
-                return self._on_status(frame)
+                return self._on_status(frame, plain)
             case Events():
                 return self._on_events(frame, len(data))
             case JobReply():
@@ -291,7 +297,7 @@ class HubSession(Peer[HubState]):
             case Bye():
                 return [self._ended_by_peer(frame)]
 
-    def _on_status(self, frame: Status) -> list[HubInput]:
+    def _on_status(self, frame: Status, plain: Plain) -> list[HubInput]:
         if frame.status_seq <= self._status_seq:
             raise RemoteProtocolError(
                 Reason.REPLAYED, f"status {frame.status_seq} came after status {self._status_seq}"
@@ -300,24 +306,24 @@ class HubSession(Peer[HubState]):
         self._status_seq = frame.status_seq
         self._status_to_acknowledge = True
         if frame.full:
-            picture = frame.status
+            self._picture = Picture(plain[_STATUS_KEY])
             self._full_asked = False
-        elif follows and self._status is not None:
-            picture = frame.status.merged_into(self._status)
+        elif follows and self._picture is not None:
+            self._picture.take(plain[_STATUS_KEY], plain.get(_CHANGES_KEY))
         else:
             # What came between is lost, so nothing built on it may be shown: deltas are held back until a full one.
-            self._status = None
+            self._picture = None
             if not self._full_asked:
                 self._full_asked = True
                 self._full_wanted = f"status {frame.status_seq} does not follow a known one"
             return []
-        self._status = picture
         return [
             StatusReceived(
                 status_seq=frame.status_seq,
                 full=frame.full,
-                delta=frame.status,
-                status=picture,
+                told=frame.status,
+                changes=frame.changes,
+                picture=self._picture,
                 time_ms=frame.time_ms,
                 monotonic_ns=frame.monotonic_ns,
             )

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
+from wire.deltas import NodeChanges
 from wire.frames import AssignJob, CancelJob, Event, Hello, JobHeld, JobReply, Stream, Welcome
+from wire.picture import Picture
 from wire.status import NodeStatus
 
 
@@ -113,14 +115,25 @@ class HelloReceived:
 
 @dataclass(frozen=True, slots=True)
 class StatusReceived:
-    """A status in order. ``delta`` is what came, ``status`` the whole picture after it."""
+    """A status in order: ``told`` and ``changes`` are what came, ``picture`` is all that is known after it.
+
+    The picture goes on changing with the frames that follow; ``status`` is made from it when it is asked for.
+    """
 
     status_seq: int
     full: bool
-    delta: NodeStatus
-    status: NodeStatus
+    told: NodeStatus
+    """All of it in a full frame, else the top-level fields that changed."""
+    changes: NodeChanges | None
+    """What changed inside the others."""
+    picture: Picture
     time_ms: int
     monotonic_ns: int
+
+    @property
+    def status(self) -> NodeStatus:
+        """The whole picture now: costs much more than the frame did, so ask only when it is needed."""
+        return self.picture.status
 
 
 @dataclass(frozen=True, slots=True)

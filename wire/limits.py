@@ -4,8 +4,11 @@ import sys
 
 PROTOCOL = "provewire.v1"
 """WebSocket subprotocol: the major version."""
-MINOR_VERSION = 0
-"""Minor version this code speaks; hello and welcome settle the smaller of both."""
+MINOR_VERSION = 1
+"""Minor version this code speaks; hello and welcome settle the smaller of both.
+
+1 added the stream ``readings`` and changes inside a status.
+"""
 
 FRAME_BYTES_MAX = 256 * 1024
 """One frame. Larger things (keys, witnesses) travel over HTTP."""

@@ -1,6 +1,7 @@
 """What a node is now. Unreadable values are ``None``, never 0.
 
-`NodeStatus` travels whole once, then as changed top-level fields only: an unset field means "as before".
+`NodeStatus` travels whole once, then as changed top-level fields only (an unset field means "as before") and, since
+minor version 1, as changes inside them: see `wire.deltas`.
 """
 
 from enum import StrEnum

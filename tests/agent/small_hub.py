@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from agent.identity import verify
 from tests.agent.virtual_time import eventually
+from wire.events import streams_of
 from wire.frames import AssignJob, CancelJob, Event, Hello, JobHeld, JobReply, Stream, StreamHave, Welcome
 from wire.limits import FRAME_BYTES_MAX, PROTOCOL
 from wire.reasons import Reason
@@ -202,7 +203,9 @@ class SmallHub:
         elif public_key is None:
             session.refuse(Reason.UNKNOWN_AGENT, "never heard of it", 0.0)
         elif session.authenticate(public_key):
-            wanted = {(held.epoch, held.stream) for held in hello.held} | {(hello.epoch, stream) for stream in Stream}
+            wanted = {(held.epoch, held.stream) for held in hello.held} | {
+                (hello.epoch, stream) for stream in streams_of(hello.minor)
+            }
             have = [
                 StreamHave(
                     epoch=epoch,

@@ -16,6 +16,7 @@ from hub.session import WORK_ITEMS_MAX, Life
 from hub.store.base import StoreUnavailable
 from tests.hub.rig import FakeClock, numbered
 from wire.codec import UnknownFrame, decode_hub
+from wire.events import streams_of
 from wire.frames import (
     AssignJob,
     Bye,
@@ -95,7 +96,7 @@ class Home:
                 reconnect_spread_s=1.0,
                 frame_bytes_max=256 * 1024,
                 time_ms=1,
-                have=[StreamHave(hello.epoch, stream, 0) for stream in Stream],
+                have=[StreamHave(hello.epoch, stream, 0) for stream in streams_of(hello.minor)],
             )
         )
 

@@ -8,8 +8,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from tests.wire.examples import AGENT, EPOCH, HUB, SESSION
+from wire.events import streams_of
 from wire.frames import Hello, Stream, StreamHave, Welcome
-from wire.limits import FRAME_BYTES_MAX, HEARTBEAT_S, LOST_AFTER_S, STALE_AFTER_S
+from wire.limits import FRAME_BYTES_MAX, HEARTBEAT_S, LOST_AFTER_S, MINOR_VERSION, STALE_AFTER_S
 from wire.session import AgentInput, AgentSession, HubInput, HubSession, Sign, fingerprint
 
 _AGENT_SECRET = Ed25519PrivateKey.from_private_bytes(b"a" * 32)
@@ -40,7 +41,7 @@ def hello_with(**changes: Any) -> Hello:
         boot_id="b0071d",
         nonce=AGENT_NONCE,
         version="0.1.0",
-        minor=0,
+        minor=MINOR_VERSION,
         time_ms=1,
         name="gpu-7",
         capabilities=["groth16.host"],
@@ -48,16 +49,18 @@ def hello_with(**changes: Any) -> Hello:
     return msgspec.structs.replace(base, **changes)
 
 
-def welcome_for(hello: Hello, have: dict[tuple[str, Stream], int] | None = None, **changes: Any) -> Welcome:
+def welcome_for(
+    hello: Hello, have: dict[tuple[str, Stream], int] | None = None, *, minor: int = MINOR_VERSION, **changes: Any
+) -> Welcome:
     """A welcome that has nothing of any stream but what ``have`` says."""
-    positions = {(hello.epoch, stream): 0 for stream in Stream}
+    positions = {(hello.epoch, stream): 0 for stream in streams_of(min(hello.minor, minor))}
     positions |= {(item.epoch, item.stream): 0 for item in hello.held}
     positions |= have or {}
     base = Welcome(
         session=SESSION,
         hub_id=HUB,
         generation=7,
-        minor=0,
+        minor=min(hello.minor, minor),
         heartbeat_s=HEARTBEAT_S,
         stale_after_s=STALE_AFTER_S,
         lost_after_s=LOST_AFTER_S,

@@ -51,6 +51,10 @@ def values(declared: inspect.Type) -> st.SearchStrategy[Any]:  # noqa: C901, PLR
             return st.sampled_from(list(declared.cls))
         case inspect.ListType():
             return st.lists(values(declared.item_type), min_size=declared.min_length or 0, max_size=_ITEMS_MAX)
+        case inspect.VarTupleType():
+            return st.lists(values(declared.item_type), min_size=declared.min_length or 0, max_size=_ITEMS_MAX).map(
+                tuple
+            )
         case inspect.DictType():
             return st.dictionaries(values(declared.key_type), values(declared.value_type), max_size=_ITEMS_MAX)
         case inspect.UnionType():
@@ -180,7 +184,7 @@ def _structs_in(declared: inspect.Type) -> list[type[Struct]]:
             return [declared.cls]
         case inspect.UnionType():
             return [kind for item in declared.types for kind in _structs_in(item)]
-        case inspect.ListType():
+        case inspect.ListType() | inspect.VarTupleType():
             return _structs_in(declared.item_type)
         case _:
             return []
@@ -196,7 +200,7 @@ def plain(value: object) -> object:
             return value.value
         case bytes():
             return f"hex:{value.hex()}"
-        case list():
+        case list() | tuple():
             return [plain(item) for item in value]
         case dict():
             return {key: plain(item) for key, item in value.items()}

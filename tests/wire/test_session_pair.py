@@ -16,8 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.wire.examples import JOB
 from tests.wire.pair import AGENT_KEY, agent_session, hello_with, hub_session, welcome_for
-from wire.frames import Event, EventBody, Gap, HeldRange, JobStopped, LogRecord, NodeEvent, Stream
+from wire.events import streams_of
+from wire.frames import Event, EventBody, Gap, HeldRange, JobStopped, LogRecord, NodeEvent, Readings, Stream
 from wire.limits import HELD_RANGES_MAX
+from wire.readings import HostReading
 from wire.reasons import Reason
 from wire.session import (
     Acknowledged,
@@ -45,6 +47,8 @@ def body_of(stream: Stream, number: int) -> EventBody:
             return JobStopped(job=JOB, attempt=1 + number)
         case Stream.EVENTS:
             return NodeEvent(kind="a", detail=str(number))
+        case Stream.READINGS:
+            return Readings(host=HostReading(cpu_count=number))
         case Stream.LOGS:
             return LogRecord(source="a", text=str(number))
 
@@ -318,13 +322,13 @@ class SessionPairMachine(RuleBasedStateMachine):
                     self.hub.give_up_waiting()
                     if session.authenticate(AGENT_KEY):
                         keys = [(entry.epoch, entry.stream) for entry in hello.held]
-                        keys += [(hello.epoch, stream) for stream in Stream]
+                        keys += [(hello.epoch, stream) for stream in streams_of(session.minor)]
                         have = {key: self.hub.stored_seq(key) for key in keys}
                         session.welcome(welcome_for(hello, have, generation=self.hub.generation))
                 case EventsReceived():
                     self.hub.waiting.append((session, item))
-                case StatusReceived(status_seq, _, _, status):
-                    assert status == self.pictures[status_seq]
+                case StatusReceived(status_seq=status_seq):
+                    assert item.status == self.pictures[status_seq]
                     SEEN["status"] += 1
                 case Ended(reason, _, _, by_peer):
                     SEEN[f"hub ended {Reason(reason).name}"] += not by_peer

@@ -39,7 +39,7 @@ def test_the_smaller_minor_version_is_agreed(agent_minor: int, hub_minor: int) -
     pair.to_agent()
     pair.to_hub()
     assert pair.hub.authenticate(AGENT_KEY)
-    pair.hub.welcome(welcome_for(hello_with()))
+    pair.hub.welcome(welcome_for(hello_with(), minor=pair.hub.minor))
     (opened,) = pair.to_agent()
     assert isinstance(opened, Opened)
     assert opened.welcome.minor == pair.agent.minor == pair.hub.minor == min(agent_minor, hub_minor)
