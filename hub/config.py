@@ -21,7 +21,7 @@ ENVIRONMENT_PREFIX: Final = "PROVEWIRE_"
 EXIT_USAGE: Final = 64
 SYSTEM_DATA_DIR: Final = Path("/var/lib/provewire/hub")
 """Of the hub that systemd runs: what its unit says."""
-HEARTBEAT_MIN_S: Final = 0.01
+INTERVAL_MIN_S: Final = 0.01
 """The wire's own limit for what a welcome may ask."""
 
 
@@ -46,6 +46,8 @@ class Config(Struct, frozen=True, kw_only=True):
     lost_after_s: float = limits.LOST_AFTER_S
     send_deadline_s: float = limits.SEND_DEADLINE_S
     reconnect_spread_s: float = 2.0
+    readings_s: float = 2.0
+    sample_s: float = limits.SAMPLE_S
     accept_per_s: float = 50.0
     accept_burst: int = 100
     unauthenticated_max: int = 256
@@ -155,6 +157,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("lost_after_s", "seconds of silence until a node is lost and its socket closed"),
     Setting("send_deadline_s", "seconds within which a peer must take a frame"),
     Setting("reconnect_spread_s", "seconds over which agents spread their return after a restart"),
+    Setting("readings_s", "seconds between two pushes of an agent's changed readings; grows with the fleet"),
+    Setting("sample_s", "seconds between two readings that an agent keeps for the history; grows with the fleet"),
     Setting("accept_per_s", "new agent sockets accepted a second; more get 503 and Retry-After"),
     Setting("accept_burst", "new agent sockets accepted at once after a quiet time"),
     Setting("unauthenticated_max", "sockets that have not finished the handshake, at most"),
@@ -194,6 +198,8 @@ _PORT_MAX = 65_535
 _POSITIVE = (
     "heartbeat_s",
     "send_deadline_s",
+    "readings_s",
+    "sample_s",
     "accept_per_s",
     "lease_s",
     "attempt_s",
@@ -292,8 +298,9 @@ def _check(config: Config) -> None:
             f"listen: {config.listen_host} can be reached from other machines; "
             "give --tls-cert and --tls-key, or --insecure to send tokens and witnesses in the clear"
         )
-    if config.heartbeat_s < HEARTBEAT_MIN_S:
-        raise ConfigError(f"heartbeat_s must be at least {HEARTBEAT_MIN_S:g}, not {config.heartbeat_s:g}")
+    for name in ("heartbeat_s", "readings_s", "sample_s"):
+        if getattr(config, name) < INTERVAL_MIN_S:
+            raise ConfigError(f"{name} must be at least {INTERVAL_MIN_S:g}, not {getattr(config, name):g}")
     if not config.heartbeat_s < config.stale_after_s < config.lost_after_s:
         raise ConfigError(
             f"heartbeat_s < stale_after_s < lost_after_s must hold, not {config.heartbeat_s:g}, "
