@@ -95,7 +95,7 @@ class Agent:
                 self._view.url = self._hub.base
             async with AsyncExitStack() as stack:
                 outbox = await open_outbox(
-                    config.data_dir / "outbox.sqlite", self._epoch, self._clock, config.outbox_bytes_max
+                    config.data_dir / "outbox.sqlite", self._epoch, self._clock, config.outbox
                 )
                 stack.push_async_callback(outbox.close)
                 await self._serve(stop, stack=stack, key=key, token=token, outbox=outbox)

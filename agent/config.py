@@ -14,6 +14,7 @@ from msgspec import Struct
 from platformdirs import user_data_dir
 
 from agent.errors import ConfigFault
+from agent.outbox_bounds import Bounds
 from wire.limits import NAME_CHARS_MAX
 
 SOCKET_PATH_BYTES_MAX = 107
@@ -76,8 +77,8 @@ class Config(Struct, frozen=True):
     """Between two readings of the host."""
     gpu_readings_s: float = 15.0
     worker_ping_s: float = 2.0
-    outbox_bytes_max: int = 64 * 1024 * 1024
-    """Held by the outbox before logs, then events, are dropped."""
+    outbox: Bounds = Bounds()
+    """What the outbox holds before logs, then readings, then events are dropped."""
     artifact_bytes_max: int = 64 * 1024 * 1024 * 1024
     """One input; a larger one is refused before a byte is fetched."""
     artifacts_keep_bytes: int = 64 * 1024 * 1024 * 1024

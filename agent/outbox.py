@@ -5,15 +5,18 @@ for results. A full disk loses no result (the caller tries again) and makes the 
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+import msgspec
 import structlog
 
 from agent.clock import Clock
-from agent.outbox_file import JobRecord, OutboxFile, OutboxRefused
+from agent.outbox_bounds import Bounds, Counts
+from agent.outbox_file import JobRecord, OutboxFile, OutboxRefused, stream_of
 from wire.frames import (
     Event,
     EventBody,
@@ -46,22 +49,30 @@ class Outbox:
         self._file = file
         self._executor = executor
         self._clock = clock
-        self._refused = 0
+        self._refused: Counter[Stream] = Counter()
+        self._unsaid = 0
         self.epoch = file.epoch
         self.damage = file.damage
         self.held: list[HeldRange] = file.held()
         """Ranges held, as of the last completed call."""
         self.reading: OutboxReading = file.reading()
+        self._counts = file.counts()
         self.on_append: Callable[[], None] = lambda: None
         """Called on the loop after something was stored."""
 
     async def _call(self, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        def work() -> tuple[R, list[HeldRange], OutboxReading]:
+        def work() -> tuple[R, list[HeldRange], OutboxReading, Counts]:
             result = function(*args, **kwargs)
-            return result, self._file.held(), self._file.reading()
+            return result, self._file.held(), self._file.reading(), self._file.counts()
 
-        result, self.held, self.reading = await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        loop = asyncio.get_running_loop()
+        result, self.held, self.reading, self._counts = await loop.run_in_executor(self._executor, work)
         return result
+
+    @property
+    def counts(self) -> Counts:
+        """What is held, was dropped and was refused by the disk, by stream; as of the last completed call."""
+        return msgspec.structs.replace(self._counts, refused=dict(self._refused))
 
     async def close(self) -> None:
         """Finish what is under way and close the file."""
@@ -72,26 +83,42 @@ class Outbox:
 
     async def say(self, kind: str, detail: str, level: Level = Level.INFO, **fields: Field) -> None:
         """Store a `NodeEvent`. Never raises for a full disk: what is lost is counted, and said when it is over."""
-        body = NodeEvent(kind=kind, detail=clip(detail), level=level, fields=fields)
-        await self._append_or_count(body)
+        await self.keep([NodeEvent(kind=kind, detail=clip(detail), level=level, fields=fields)])
 
     async def log_text(self, source: str, text: str, level: Level = Level.INFO) -> None:
         """Store a `LogRecord`, with the same promise."""
-        await self._append_or_count(LogRecord(source=source, text=clip(text), level=level))
+        await self.keep([LogRecord(source=source, text=clip(text), level=level)])
 
-    async def _append_or_count(self, body: EventBody) -> None:
-        bodies = [body]
-        if self._refused:
-            detail = f"{self._refused} events were lost because the disk took nothing"
-            lost = NodeEvent(kind="outbox.refused", detail=detail, level=Level.ERROR, fields={"count": self._refused})
-            bodies.insert(0, lost)
+    async def keep(self, bodies: Sequence[EventBody]) -> bool:
+        """Store events as having happened now, with the promise of `say`; whether they are stored."""
+        return await self.keep_stamped(self._stamped(bodies))
+
+    async def keep_stamped(self, stamped: Sequence[Stamped]) -> bool:
+        """Store events that happened at their own times, with the promise of `say`; whether they are stored.
+
+        One fsync, however many they are: for what comes by hundreds a second and waits a moment to be stored together.
+        """
+        if not stamped:
+            return True
+        unsaid = self._unsaid
+        batch = list(stamped)
+        if unsaid:
+            detail = f"{unsaid} events were lost because the disk took nothing"
+            lost = NodeEvent(kind="outbox.refused", detail=detail, level=Level.ERROR, fields={"count": unsaid})
+            batch = [*self._stamped([lost]), *batch]
         try:
-            await self.append(bodies)
+            await self.append_stamped(batch)
         except OutboxRefused as refused:
-            self._refused += 1
-            log.warning("outbox.refused", error=str(refused), lost=self._refused)
-        else:
-            self._refused = 0
+            self._refused.update(stream_of(body) for body, _, _ in stamped)
+            self._unsaid += len(stamped)
+            log.warning("outbox.refused", error=str(refused), lost=self._unsaid)
+            return False
+        self._unsaid -= unsaid
+        return True
+
+    def _stamped(self, bodies: Sequence[EventBody]) -> list[Stamped]:
+        unix_ms, monotonic_ns = self._clock.unix_ms(), self._clock.monotonic_ns()
+        return [(body, unix_ms, monotonic_ns) for body in bodies]
 
     async def append(self, bodies: Sequence[EventBody]) -> list[int]:
         """Store events durably, all or none, as having happened now; their numbers. One fsync, however many they are.
@@ -99,19 +126,14 @@ class Outbox:
         Raises:
             OutboxRefused: the disk did not take them.
         """
-        unix_ms, monotonic_ns = self._clock.unix_ms(), self._clock.monotonic_ns()
-        return await self.append_stamped([(body, unix_ms, monotonic_ns) for body in bodies])
+        return await self.append_stamped(self._stamped(bodies))
 
     async def append_stamped(self, stamped: Sequence[Stamped]) -> list[int]:
-        """Store events that happened at their own times, each (body, Unix ms, monotonic ns), all or none.
-
-        For what comes by hundreds a second and waits a moment to be stored together: logs.
+        """Store events that happened at their own times, durably, all or none; their numbers.
 
         Raises:
             OutboxRefused: the disk did not take them.
         """
-        if not stamped:
-            return []
         numbers = await self._call(self._file.append, stamped)
         self.on_append()
         return numbers
@@ -160,7 +182,7 @@ class Outbox:
         return new
 
 
-async def open_outbox(path: Path, epoch: str, clock: Clock, bytes_max: int) -> Outbox:
+async def open_outbox(path: Path, epoch: str, clock: Clock, bounds: Bounds) -> Outbox:
     """Open or make the outbox file.
 
     Raises:
@@ -168,7 +190,7 @@ async def open_outbox(path: Path, epoch: str, clock: Clock, bytes_max: int) -> O
     """
     executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="outbox")
     try:
-        file = await asyncio.get_running_loop().run_in_executor(executor, OutboxFile, path, epoch, bytes_max)
+        file = await asyncio.get_running_loop().run_in_executor(executor, OutboxFile, path, epoch, bounds, clock)
     except BaseException:
         executor.shutdown()
         raise

@@ -2,59 +2,55 @@
 
 Holds events until they are acknowledged, the jobs taken on and not ended, and which ones have ended. Numbers of a
 stream have no holes: what is dropped on purpose stays as a `Gap` in its place. Used from one thread at a time.
+The tables are in `agent.outbox_schema`, what is dropped in `agent.outbox_bounds`, and what becomes of a damaged file in
+`agent.outbox_salvage`.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
+from agent.clock import Clock
 from agent.errors import AgentError, ConfigFault, DiskFault
+from agent.outbox_bounds import (
+    BY_AGE,
+    BY_SIZE,
+    EXPIRE_EVERY_S,
+    Bounds,
+    Counts,
+    DropReason,
+    Row,
+    StreamHeld,
+    Times,
+    oldest_bytes,
+    outlived,
+)
+from agent.outbox_salvage import Restored, Salvaged, restored, salvage
+from agent.outbox_schema import is_damage, is_passing, opened, put_aside, put_back
 from wire import codec
 from wire.errors import RemoteProtocolError
-from wire.frames import AssignJob, Event, EventBody, Gap, HeldRange, LogRecord, NodeEvent, Stream
+from wire.frames import AssignJob, Event, EventBody, Gap, HeldRange, LogRecord, NodeEvent, Readings, Stream
 from wire.limits import HELD_RANGES_MAX, JOBS_HELD_MAX
 from wire.status import OutboxReading
 
-SCHEMA_VERSION = 1
 ENDED_KEPT = 4096
 """Jobs remembered as ended, so that a result said twice is stored once."""
-DROP_RATIO = 16
-"""When the file is full, this part of the bound is freed at once: not one gap per append."""
-BUSY_S = 10.0
-JOURNAL_BYTES_MAX = 8 * 1024 * 1024
-CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-PASSING = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
-"""A disk that is full or fails."""
-PRIMARY_CODE = 0xFF
-"""Of SQLite's extended result codes, which say more in the higher bits."""
-
-SCHEMA = """
-CREATE TABLE epochs (ordinal INTEGER PRIMARY KEY AUTOINCREMENT, epoch TEXT NOT NULL UNIQUE);
-CREATE TABLE heads (
-    epoch TEXT NOT NULL, stream TEXT NOT NULL, last INTEGER NOT NULL, acked INTEGER NOT NULL,
-    PRIMARY KEY (epoch, stream)
-);
-CREATE TABLE events (
-    epoch TEXT NOT NULL, stream TEXT NOT NULL, seq INTEGER NOT NULL, first INTEGER NOT NULL, packed BLOB NOT NULL,
-    PRIMARY KEY (epoch, stream, seq)
-);
-CREATE TABLE jobs (
-    job TEXT NOT NULL, attempt INTEGER NOT NULL, assignment BLOB NOT NULL, device TEXT, pid INTEGER,
-    PRIMARY KEY (job, attempt)
-);
-CREATE TABLE ended (
-    ordinal INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL, attempt INTEGER NOT NULL,
-    epoch TEXT NOT NULL, seq INTEGER NOT NULL, UNIQUE (job, attempt)
-);
-"""
 
 FORGET_DELIVERED = (
     "DELETE FROM heads WHERE epoch != ? AND epoch NOT IN (SELECT epoch FROM events)",
     "DELETE FROM epochs WHERE epoch != ? AND epoch NOT IN (SELECT epoch FROM events)",
 )
+
+
+INSERT_EVENT = (
+    "INSERT INTO events (epoch, stream, seq, first, packed, time_ms, monotonic_ns) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+ROWS_DROPPED_MIN = 2
+EventRow = tuple[str, str, int, int, bytes, int, int]
 
 
 class OutboxRefused(AgentError):
@@ -78,69 +74,66 @@ class _Head:
         self.rows = 0
         self.size_bytes = 0
 
+    def count_in(self, row: EventRow) -> None:
+        """One more row is held."""
+        self.rows += 1
+        self.size_bytes += len(row[4])
+
 
 class OutboxFile:
     """See the module. ``damage`` says what was wrong with a file that had to be put aside, else None."""
 
-    def __init__(self, path: Path, epoch: str, bytes_max: int) -> None:
+    def __init__(self, path: Path, epoch: str, bounds: Bounds, clock: Clock) -> None:
         self.path = path
         self.epoch = epoch
         self.damage: str | None = None
-        self._bytes_max = bytes_max
+        self._bounds = bounds
+        self._clock = clock
+        self._opened_ns = clock.monotonic_ns()
+        self._expired_s = -EXPIRE_EVERY_S
         self._heads: dict[tuple[str, Stream], _Head] = {}
         self._epochs: list[str] = []
-        self._dropped = 0
+        self._dropped: Counter[tuple[Stream, DropReason]] = Counter()
+        damaged: Path | None = None
         try:
-            self._database = self._opened()
+            self._database = opened(path)
         except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError) and _code(error) not in CORRUPT:
-                kind = DiskFault if (_code(error) or 0) & PRIMARY_CODE in PASSING else ConfigFault
+            if not is_damage(error):
+                kind = DiskFault if is_passing(error) else ConfigFault
                 raise kind(f"the outbox {path} cannot be opened: {error}") from None
-            self.damage = self._put_aside(error)
-            self._database = self._opened()
+            damaged = put_aside(path)
+            self.damage = f"the outbox was damaged ({error}) and was kept as {damaged}"
+            self._database = opened(path)
+        try:
+            self._begin(damaged)
+        except OutboxRefused:
+            self._database.close()
+            if damaged is not None:
+                put_back(path, damaged)
+            raise
+
+    def _begin(self, damaged: Path | None) -> None:
+        """Put what can be saved out of a damaged file into the new one, forget what is delivered, begin an epoch."""
+        found = salvage(damaged) if damaged is not None else Salvaged()
+        saved = restored(found, self._bounds)
         with self._transaction() as database:
+            _write_salvaged(database, found, saved)
             # Epochs that ended with everything acknowledged have nothing more to say.
             for statement in FORGET_DELIVERED:
-                database.execute(statement, (epoch,))
-            database.execute("INSERT OR IGNORE INTO epochs (epoch) VALUES (?)", (epoch,))
-        self._load()
+                database.execute(statement, (self.epoch,))
+            database.execute("INSERT OR IGNORE INTO epochs (epoch) VALUES (?)", (self.epoch,))
+            self._load()
+            # Salvaged events that lost their place get a new one.
+            now_ns = self._clock.monotonic_ns()
+            self._insert(database, [(event.body, event.time_ms, now_ns) for event in saved.renumbered])
+        self._dropped.update({(stream, DropReason.DAMAGE): count for stream, count in saved.lost.items() if count})
+        if damaged is not None:
+            kept = sum(len(events) for events in saved.streams.values()) + len(saved.renumbered)
+            lost = ", ".join(f"{count} of {stream}" for stream, count in saved.lost.items() if count)
+            self.damage = f"{self.damage}; {kept} records were saved" + (f", known to be lost: {lost}" if lost else "")
 
-    # --- opening --------------------------------------------------------------------------------------------------
-
-    def _opened(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-        try:
-            self.path.chmod(0o600)
-            database.execute("PRAGMA journal_mode=WAL")
-            database.execute("PRAGMA synchronous=FULL")
-            database.execute(f"PRAGMA journal_size_limit={JOURNAL_BYTES_MAX}")
-            self._check(database)
-        except BaseException:
-            database.close()
-            raise
-        return database
-
-    def _check(self, database: sqlite3.Connection) -> None:
-        (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
-        if verdict != "ok":
-            raise sqlite3.DatabaseError(verdict)
-        (version,) = database.execute("PRAGMA user_version").fetchone()
-        if version > SCHEMA_VERSION:
-            raise ConfigFault(f"the outbox {self.path} was written by a newer version; upgrade this agent again")
-        if version == 0:
-            database.executescript(f"BEGIN;{SCHEMA}PRAGMA user_version={SCHEMA_VERSION};COMMIT;")
-
-    def _put_aside(self, error: sqlite3.DatabaseError) -> str:
-        """Keep a damaged file as evidence and make room for a new one; the sentence about it."""
-        number = 1
-        while (aside := self.path.with_name(f"{self.path.name}.damaged-{number}")).exists():
-            number += 1
-        self.path.rename(aside)
-        for suffix in ("-wal", "-shm"):
-            extra = self.path.with_name(self.path.name + suffix)
-            if extra.exists():
-                extra.rename(aside.with_name(aside.name + suffix))
-        return f"the outbox was damaged ({error}) and was kept as {aside}; what it held is not delivered"
+    def _times(self) -> Times:
+        return Times(self._clock.unix_ms(), self._clock.monotonic_ns(), self._opened_ns)
 
     def _load(self) -> None:
         rows = self._database.execute("SELECT epoch FROM epochs ORDER BY ordinal").fetchall()
@@ -173,20 +166,20 @@ class OutboxFile:
 
     # --- events ---------------------------------------------------------------------------------------------------
 
-    def append(self, bodies: Iterable[tuple[EventBody, int, int]]) -> list[int]:
-        """Store events, each (body, unix ms, monotonic ns); their numbers, in order.
+    def append(self, bodies: Sequence[tuple[EventBody, int, int]]) -> list[int]:
+        """Store events, each (body, unix ms, monotonic ns); their numbers, in order. One transaction, one fsync.
 
         Raises:
             OutboxRefused: none of them was stored.
         """
         with self._rewinding(), self._transaction() as database:
-            return [self._insert(database, *body) for body in bodies]
+            return self._insert(database, bodies)
 
     @contextmanager
     def _rewinding(self) -> Iterator[None]:
         """Put the counters back when the transaction inside does not commit."""
         before = {key: (head.last, head.acked, head.rows, head.size_bytes) for key, head in self._heads.items()}
-        dropped = self._dropped
+        dropped, expired_s = self._dropped.copy(), self._expired_s
         try:
             yield
         except BaseException:
@@ -195,65 +188,88 @@ class OutboxFile:
             for key, (last, acked, rows, size_bytes) in before.items():
                 head = self._heads[key]
                 head.last, head.acked, head.rows, head.size_bytes = last, acked, rows, size_bytes
-            self._dropped = dropped
+            self._dropped, self._expired_s = dropped, expired_s
             raise
 
-    def _insert(self, database: sqlite3.Connection, body: EventBody, unix_ms: int, monotonic_ns: int) -> int:
-        stream = stream_of(body)
-        head = self._heads.setdefault((self.epoch, stream), _Head())
-        seq = head.last + 1
-        packed = codec.encode_event(Event(seq=seq, time_ms=unix_ms, monotonic_ns=monotonic_ns, body=body))
-        self._put(database, (self.epoch, stream), seq, seq, packed)
-        head.last = seq
-        database.execute(
+    def _insert(self, database: sqlite3.Connection, bodies: Iterable[tuple[EventBody, int, int]]) -> list[int]:
+        numbers, rows = [], []
+        for body, unix_ms, monotonic_ns in bodies:
+            stream = stream_of(body)
+            head = self._heads.setdefault((self.epoch, stream), _Head())
+            head.last += 1
+            event = Event(seq=head.last, time_ms=unix_ms, monotonic_ns=monotonic_ns, body=body)
+            row = _row_of(self.epoch, stream, event)
+            head.count_in(row)
+            rows.append(row)
+            numbers.append(head.last)
+        database.executemany(INSERT_EVENT, rows)
+        database.executemany(
             "INSERT INTO heads (epoch, stream, last, acked) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (epoch, stream) DO UPDATE SET last = excluded.last",
-            (self.epoch, stream.value, seq, head.acked),
+            [
+                (self.epoch, stream, self._heads[self.epoch, Stream(stream)].last, 0)
+                for stream in {stream for _, stream, *_ in rows}
+            ],
         )
-        self._make_room(database, unix_ms, monotonic_ns)
-        return seq
+        self._make_room(database)
+        return numbers
 
-    def _put(self, database: sqlite3.Connection, key: tuple[str, Stream], first: int, seq: int, packed: bytes) -> None:
-        database.execute(
-            "INSERT INTO events (epoch, stream, seq, first, packed) VALUES (?, ?, ?, ?, ?)",
-            (key[0], key[1].value, seq, first, packed),
-        )
-        self._heads[key].rows += 1
-        self._heads[key].size_bytes += len(packed)
+    # --- the bounds -----------------------------------------------------------------------------------------------
 
-    def _make_room(self, database: sqlite3.Connection, unix_ms: int, monotonic_ns: int) -> None:
-        """Drop the oldest logs, then the oldest events, until the bound holds. Jobs are never dropped."""
-        if self.bytes_held <= self._bytes_max:
+    def _make_room(self, database: sqlite3.Connection) -> None:
+        """Drop what is too old, and the oldest of what is too much. Jobs are never dropped."""
+        times = self._times()
+        if times.monotonic_ns / 1e9 >= self._expired_s + EXPIRE_EVERY_S:
+            self._expired_s = times.monotonic_ns / 1e9
+            for stream in BY_AGE:
+                for epoch in list(self._epochs):
+                    rows = outlived(
+                        self._rows(database, (epoch, stream)), times, self._bounds.age_s_max, own=epoch == self.epoch
+                    )
+                    self._drop(database, (epoch, stream), rows, DropReason.AGE)
+        if self.bytes_held <= self._bounds.bytes_max:
             return
-        goal_bytes = self._bytes_max - self._bytes_max // DROP_RATIO
-        for stream in (Stream.LOGS, Stream.EVENTS):
-            for epoch in self._epochs:
-                head = self._heads.get((epoch, stream))
-                if head is not None and head.rows > 1:
-                    self._drop(database, (epoch, stream), self.bytes_held - goal_bytes, unix_ms, monotonic_ns)
-                if self.bytes_held <= goal_bytes:
+        for stream in BY_SIZE:
+            for epoch in list(self._epochs):
+                excess_bytes = self.bytes_held - self._bounds.goal_bytes
+                if excess_bytes <= 0:
                     return
+                rows = oldest_bytes(self._rows(database, (epoch, stream)), excess_bytes)
+                self._drop(database, (epoch, stream), rows, DropReason.SIZE)
 
-    def _drop(
-        self, database: sqlite3.Connection, key: tuple[str, Stream], free_bytes: int, unix_ms: int, monotonic_ns: int
-    ) -> None:
-        """Replace the oldest rows of one stream by one gap, until ``free_bytes`` are freed or all are gone."""
-        epoch, stream = key[0], key[1].value
-        first = last = freed_bytes = rows = 0
-        query = "SELECT seq, first, length(packed) FROM events WHERE epoch = ? AND stream = ? ORDER BY seq"
-        for seq, row_first, size_bytes in database.execute(query, (epoch, stream)):
-            first = first or row_first
-            last, freed_bytes, rows = seq, freed_bytes + size_bytes, rows + 1
-            if freed_bytes >= free_bytes:
-                break
-        database.execute("DELETE FROM events WHERE epoch = ? AND stream = ? AND seq <= ?", (epoch, stream, last))
+    def _rows(self, database: sqlite3.Connection, key: tuple[str, Stream]) -> Iterator[Row]:
+        head = self._heads.get(key)
+        if head is None or not head.rows:
+            return
+        query = (
+            "SELECT seq, first, length(packed), time_ms, monotonic_ns FROM events"
+            " WHERE epoch = ? AND stream = ? ORDER BY seq"
+        )
+        for row in database.execute(query, (key[0], key[1].value)):
+            yield Row(*row)
+
+    def _drop(self, database: sqlite3.Connection, key: tuple[str, Stream], rows: list[Row], reason: DropReason) -> None:
+        """Replace these rows, the oldest of their stream, by one gap. One alone stays: a gap would be no smaller."""
+        if len(rows) < ROWS_DROPPED_MIN:
+            return
+        epoch, stream = key
+        where = (epoch, stream.value, rows[-1].seq)
+        # Only the oldest can be a gap already: it was counted when it was made.
+        (packed,) = database.execute(
+            "SELECT packed FROM events WHERE epoch = ? AND stream = ? AND seq = ?", (*where[:2], rows[0].seq)
+        ).fetchone()
+        was_gap = isinstance(codec.decode_event(packed).body, Gap)
+        database.execute("DELETE FROM events WHERE epoch = ? AND stream = ? AND seq <= ?", where)
         head = self._heads[key]
-        head.rows -= rows
-        head.size_bytes -= freed_bytes
-        self._dropped += rows
-        gap = Gap(first=first, last=last, count=last - first + 1, reason=f"the outbox held {self._bytes_max} bytes")
-        packed = codec.encode_event(Event(seq=last, time_ms=unix_ms, monotonic_ns=monotonic_ns, body=gap))
-        self._put(database, key, first, last, packed)
+        head.rows -= len(rows)
+        head.size_bytes -= sum(row.size_bytes for row in rows)
+        self._dropped[stream, reason] += len(rows) - was_gap
+        first, newest = rows[0].first, rows[-1]
+        body = Gap(first=first, last=newest.seq, count=newest.seq - first + 1, reason=self._bounds.sentence(reason))
+        gap = Event(seq=newest.seq, time_ms=newest.time_ms, monotonic_ns=newest.monotonic_ns, body=body)
+        row = _row_of(epoch, stream, gap)
+        database.execute(INSERT_EVENT, row)
+        head.count_in(row)
 
     def read(self, epoch: str, stream: Stream, after_seq: int, count_max: int, bytes_max: int) -> list[Event]:
         """Held events after ``after_seq``, ascending, at most ``count_max``; at least one if any, whatever its size.
@@ -320,7 +336,18 @@ class OutboxFile:
     def reading(self) -> OutboxReading:
         """The gauge."""
         held = sum(head.rows for head in self._heads.values())
-        return OutboxReading(events_held=held, bytes_held=self.bytes_held, dropped=self._dropped)
+        return OutboxReading(events_held=held, bytes_held=self.bytes_held, dropped=self._dropped.total())
+
+    def counts(self) -> Counts:
+        """The same by stream, and drops by reason."""
+        held = {
+            stream: StreamHeld(
+                events=sum(head.rows for (_, which), head in self._heads.items() if which is stream),
+                bytes_=sum(head.size_bytes for (_, which), head in self._heads.items() if which is stream),
+            )
+            for stream in Stream
+        }
+        return Counts(held=held, dropped=dict(self._dropped))
 
     def held(self) -> list[HeldRange]:
         """Every range held: the present epoch's, and before them older ones in replay order, oldest first.
@@ -373,7 +400,7 @@ class OutboxFile:
         with self._rewinding(), self._transaction() as database:
             known = database.execute("SELECT 1 FROM ended WHERE job = ? AND attempt = ?", (job, attempt)).fetchone()
             if known is None:
-                seq = self._insert(database, body, unix_ms, monotonic_ns)
+                (seq,) = self._insert(database, [(body, unix_ms, monotonic_ns)])
                 database.execute(
                     "INSERT INTO ended (job, attempt, epoch, seq) VALUES (?, ?, ?, ?)", (job, attempt, self.epoch, seq)
                 )
@@ -398,10 +425,28 @@ class OutboxFile:
 
 def stream_of(body: EventBody) -> Stream:
     """The stream a body belongs to."""
-    if isinstance(body, NodeEvent):
-        return Stream.EVENTS
-    return Stream.LOGS if isinstance(body, LogRecord) else Stream.JOBS
+    match body:
+        case NodeEvent():
+            return Stream.EVENTS
+        case Readings():
+            return Stream.READINGS
+        case LogRecord():
+            return Stream.LOGS
+        case _:
+            return Stream.JOBS
 
 
-def _code(error: sqlite3.Error) -> int | None:
-    return getattr(error, "sqlite_errorcode", None)
+def _row_of(epoch: str, stream: Stream, event: Event) -> EventRow:
+    first = event.body.first if isinstance(event.body, Gap) else event.seq
+    return (epoch, stream.value, event.seq, first, codec.encode_event(event), event.time_ms, event.monotonic_ns)
+
+
+def _write_salvaged(database: sqlite3.Connection, found: Salvaged, saved: Restored) -> None:
+    """Put what was read out of a damaged file into the new one."""
+    database.executemany("INSERT OR IGNORE INTO epochs (epoch) VALUES (?)", [(epoch,) for epoch in found.epochs])
+    for (epoch, stream), events in saved.streams.items():
+        last, acked = found.heads[epoch, stream]
+        database.execute("INSERT INTO heads VALUES (?, ?, ?, ?)", (epoch, stream.value, last, acked))
+        database.executemany(INSERT_EVENT, [_row_of(epoch, stream, event) for event in events])
+    database.executemany("INSERT OR IGNORE INTO jobs VALUES (?, ?, ?, ?, ?)", found.jobs)
+    database.executemany("INSERT OR IGNORE INTO ended (job, attempt, epoch, seq) VALUES (?, ?, ?, ?)", found.ended)

@@ -15,6 +15,7 @@ from agent.job_desk import INBOX_EVENTS_MAX, LEASE_DEFAULT_S, JobDesk
 from agent.job_steps import Assigned, Cancelled, FetchProgressed, WorkerEnded, WorkerProgressed, WorkerUp
 from agent.jobs import Jobs
 from agent.outbox import Outbox, open_outbox
+from agent.outbox_bounds import Bounds
 from tests.agent.samples import EPOCHS, JOB, PROOF, assignment
 from tests.agent.small_hub import SmallHub, running_hub
 from tests.agent.virtual_time import VirtualClock, eventually
@@ -59,7 +60,7 @@ class Scene:
 
     async def start(self, epoch: str = EPOCHS[0]) -> None:
         rng = random.Random(3)
-        self.outbox = await open_outbox(self.folder / "outbox.sqlite", epoch, self.clock, 1 << 22)
+        self.outbox = await open_outbox(self.folder / "outbox.sqlite", epoch, self.clock, Bounds(bytes_max=1 << 22))
         self._client = HttpClient(ca=None, proxies=False)
         await self._client.__aenter__()
         artifacts = Artifacts(self.folder / "artifacts", self._client, keep_bytes=1 << 20, clock=self.clock, rng=rng)

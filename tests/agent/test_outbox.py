@@ -5,6 +5,7 @@ import pytest
 
 from agent.errors import ConfigFault
 from agent.outbox import Outbox, clip, open_outbox
+from agent.outbox_bounds import Bounds
 from agent.outbox_file import JobRecord, OutboxRefused
 from tests.agent.samples import EPOCHS, JOB, assignment
 from tests.agent.virtual_time import VirtualClock
@@ -14,7 +15,7 @@ from wire.limits import TEXT_CHARS_MAX
 
 @pytest.fixture
 async def outbox(tmp_path: Path) -> AsyncIterator[Outbox]:
-    opened = await open_outbox(tmp_path / "outbox.sqlite", EPOCHS[0], VirtualClock(), 1 << 20)
+    opened = await open_outbox(tmp_path / "outbox.sqlite", EPOCHS[0], VirtualClock(), Bounds(bytes_max=1 << 20))
     yield opened
     await opened.close()
 
@@ -73,7 +74,7 @@ async def test_jobs_by_way_of_the_loop(outbox: Outbox) -> None:
 async def test_an_outbox_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
     (tmp_path / "outbox.sqlite").mkdir()
     with pytest.raises(ConfigFault):
-        await open_outbox(tmp_path / "outbox.sqlite", EPOCHS[0], VirtualClock(), 1 << 20)
+        await open_outbox(tmp_path / "outbox.sqlite", EPOCHS[0], VirtualClock(), Bounds(bytes_max=1 << 20))
 
 
 def test_texts_are_cut_in_the_middle() -> None:

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from agent.errors import ConfigFault
+from agent.outbox_bounds import Bounds
 from agent.outbox_file import JobRecord, OutboxFile, OutboxRefused, stream_of
 from tests.agent.samples import EPOCHS, JOB, JOB_2, assignment
+from tests.agent.virtual_time import VirtualClock
 from wire.frames import (
     Event,
     EventBody,
@@ -21,11 +23,15 @@ from wire.frames import (
     JobSucceeded,
     LogRecord,
     NodeEvent,
+    Readings,
     Stream,
 )
 from wire.limits import HELD_RANGES_MAX
+from wire.readings import HostReading
 
 BYTES_MAX = 1024 * 1024
+CLOCK = VirtualClock()
+SAMPLE = Readings(host=HostReading(cpu_used_ratio=0.5, memory_used_bytes=1 << 30))
 
 Open = Callable[..., OutboxFile]
 
@@ -37,7 +43,7 @@ def reopen(tmp_path: Path) -> Iterator[Open]:
 
     def open_one(epoch: str = EPOCHS[0], bytes_max: int = BYTES_MAX) -> OutboxFile:
         close()
-        opened.append(OutboxFile(tmp_path / "outbox.sqlite", epoch, bytes_max))
+        opened.append(OutboxFile(tmp_path / "outbox.sqlite", epoch, Bounds(bytes_max=bytes_max), CLOCK))
         return opened[-1]
 
     def close() -> None:
@@ -142,7 +148,7 @@ def test_the_hello_lists_at_most_what_fits_jobs_first(reopen: Open) -> None:
     ids = [f"01890a5d-ac96-774b-bcce-{number:012x}" for number in range(20)]
     for epoch in ids:
         outbox = reopen(epoch)
-        append(outbox, event("e"), LogRecord(source="s", text="l"), JobStopped(job=JOB, attempt=1))
+        append(outbox, event("e"), LogRecord(source="s", text="l"), JobStopped(job=JOB, attempt=1), SAMPLE)
     held = outbox.held()
     assert len(held) == HELD_RANGES_MAX
     assert [each.epoch for each in held if each.stream is Stream.JOBS] == ids
@@ -225,7 +231,7 @@ def test_a_damaged_file_is_kept_as_evidence_and_a_new_one_begun(reopen: Open, tm
         path.write_bytes(raw[:4096] + b"\xff" * (len(raw) - 4096))
     else:
         path.write_bytes(b"this is no database, it is a text about one" * 100)
-    again = OutboxFile(path, EPOCHS[1], BYTES_MAX)
+    again = OutboxFile(path, EPOCHS[1], Bounds(bytes_max=BYTES_MAX), CLOCK)
     try:
         assert again.damage is not None
         assert "outbox.sqlite.damaged-1" in again.damage
@@ -234,7 +240,7 @@ def test_a_damaged_file_is_kept_as_evidence_and_a_new_one_begun(reopen: Open, tm
     finally:
         again.close()
     path.write_bytes(b"again" * 1000)
-    third = OutboxFile(path, EPOCHS[2], BYTES_MAX)
+    third = OutboxFile(path, EPOCHS[2], Bounds(bytes_max=BYTES_MAX), CLOCK)
     third.close()
     assert third.damage is not None
     assert (tmp_path / "outbox.sqlite.damaged-2").exists()
@@ -251,7 +257,7 @@ def test_a_torn_write_ahead_log_loses_only_what_was_not_committed(reopen: Open, 
     folder.mkdir()
     (folder / "outbox.sqlite").write_bytes((tmp_path / "outbox.sqlite").read_bytes())
     (folder / "outbox.sqlite-wal").write_bytes(torn[: len(saved) + (len(torn) - len(saved)) // 2])
-    again = OutboxFile(folder / "outbox.sqlite", EPOCHS[1], BYTES_MAX)
+    again = OutboxFile(folder / "outbox.sqlite", EPOCHS[1], Bounds(bytes_max=BYTES_MAX), CLOCK)
     try:
         assert again.damage is None
         assert texts(read(again, Stream.EVENTS)) == ["committed"]
@@ -270,7 +276,7 @@ def test_a_file_of_a_newer_version_is_left_alone(reopen: Open, tmp_path: Path) -
 def test_a_file_that_cannot_be_opened_is_a_fault_of_the_settings(tmp_path: Path) -> None:
     (tmp_path / "outbox.sqlite").mkdir()
     with pytest.raises(ConfigFault, match="cannot be opened"):
-        OutboxFile(tmp_path / "outbox.sqlite", EPOCHS[0], BYTES_MAX)
+        OutboxFile(tmp_path / "outbox.sqlite", EPOCHS[0], Bounds(bytes_max=BYTES_MAX), CLOCK)
 
 
 # --- jobs -----------------------------------------------------------------------------------------------------------
@@ -332,7 +338,7 @@ class OutboxMachine(RuleBasedStateMachine):
     def open(self) -> None:
         self.epochs += 1
         self.epoch = f"01890a5d-ac96-774b-bcce-{self.epochs:012x}"
-        self.outbox = OutboxFile(Path(self.folder.name) / "outbox.sqlite", self.epoch, 30_000)
+        self.outbox = OutboxFile(Path(self.folder.name) / "outbox.sqlite", self.epoch, Bounds(bytes_max=30_000), CLOCK)
 
     @rule(
         bodies=st.lists(

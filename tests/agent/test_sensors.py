@@ -11,6 +11,7 @@ import pytest
 from agent.board import GPU_MISSING_RECHECK_S, Board, read_gpus, read_host
 from agent.clock import SystemClock
 from agent.outbox import Outbox, open_outbox
+from agent.outbox_bounds import Bounds
 from agent.sensors.gpu import GpuSensor, Problem
 from agent.sensors.host import HostSensor
 from agent.sensors.nvml_child import report
@@ -38,7 +39,7 @@ def sensor_of(folder: Path, argv: list[str], deadline_s: float = 10.0) -> GpuSen
 
 @pytest.fixture
 async def outbox(tmp_path: Path) -> AsyncIterator[Outbox]:
-    opened = await open_outbox(tmp_path / "outbox.sqlite", EPOCHS[0], VirtualClock(), 1 << 20)
+    opened = await open_outbox(tmp_path / "outbox.sqlite", EPOCHS[0], VirtualClock(), Bounds(bytes_max=1 << 20))
     yield opened
     await opened.close()
 

@@ -16,6 +16,7 @@ from agent.identity import Enrolled, load_key
 from agent.job_desk import JobDesk
 from agent.jobs import Jobs
 from agent.outbox import Outbox, open_outbox
+from agent.outbox_bounds import Bounds
 from agent.uplink import NodeFacts, State, Uplink, UplinkView
 from tests.agent.samples import EPOCHS, JOB, JOB_2, assignment
 from tests.agent.small_hub import HEARTBEAT_S, HUB_ID, SmallHub, running_hub
@@ -69,7 +70,7 @@ class Way:
         folder, clock, rng = self.folder, self.clock, random.Random(4)
         key = load_key(folder)
         self.hub.agents.setdefault(AGENT_ID, key.public)
-        self.outbox = await open_outbox(folder / "outbox.sqlite", epoch, clock, 1 << 24)
+        self.outbox = await open_outbox(folder / "outbox.sqlite", epoch, clock, Bounds(bytes_max=1 << 24))
         self._client = HttpClient(ca=None, proxies=False)
         await self._client.__aenter__()
         artifacts = Artifacts(folder / "artifacts", self._client, keep_bytes=1 << 30, clock=clock, rng=rng)
@@ -256,7 +257,7 @@ async def test_several_epochs_are_replayed_in_order_jobs_first(hub: SmallHub, tm
 async def test_more_epochs_than_a_hello_holds_take_more_sessions(hub: SmallHub, tmp_path: Path) -> None:
     epochs = [f"01890a5d-ac96-774b-bcce-{number:012x}" for number in range(30)]
     for epoch in epochs:
-        outbox = await open_outbox(tmp_path / "outbox.sqlite", epoch, VirtualClock(), 1 << 20)
+        outbox = await open_outbox(tmp_path / "outbox.sqlite", epoch, VirtualClock(), Bounds(bytes_max=1 << 20))
         await outbox.say("test", epoch)
         await outbox.close()
     async with way_to(tmp_path, hub, epoch=EPOCHS[0]) as way:
@@ -298,7 +299,7 @@ async def test_no_more_than_the_window_is_in_flight(way: Way, hub: SmallHub) -> 
 
 
 async def test_what_was_dropped_arrives_as_a_gap(hub: SmallHub, tmp_path: Path) -> None:
-    outbox = await open_outbox(tmp_path / "outbox.sqlite", EPOCHS[0], VirtualClock(), 5000)
+    outbox = await open_outbox(tmp_path / "outbox.sqlite", EPOCHS[0], VirtualClock(), Bounds(bytes_max=5000))
     for number in range(30):
         await outbox.log_text("worker", f"{number} " + "x" * 500)
     await outbox.close()

@@ -17,6 +17,7 @@ import pytest
 from agent.clock import Clock, SystemClock
 from agent.job_steps import Event, WorkerEnded, WorkerGone, WorkerProgressed, WorkerUp
 from agent.outbox import Outbox, open_outbox
+from agent.outbox_bounds import Bounds
 from agent.worker_link import connect
 from agent.workers import Argv, DeviceWorker, own_argv
 from prover.worker import lock as worker_lock
@@ -72,7 +73,7 @@ class Node:
     ) -> AsyncIterator[DeviceWorker]:
         clock = clock or SystemClock()
         self.listener = Listener()
-        self.outbox = await open_outbox(self.folder / "outbox.sqlite", epoch, clock, 1 << 20)
+        self.outbox = await open_outbox(self.folder / "outbox.sqlite", epoch, clock, Bounds(bytes_max=1 << 20))
         self.worker = DeviceWorker(
             "host",
             self.directory,
