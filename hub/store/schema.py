@@ -187,6 +187,34 @@ HUB_EVENTS = Table(
     Index(None, "agent_id", "id"),
 )
 
+LOGS = Table(
+    "logs",
+    METADATA,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("agent_id", Text, nullable=False),
+    Column("epoch", Text, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("time_ms", BigInteger, nullable=False),
+    Column("received_at_ms", BigInteger, nullable=False),
+    Column("severity", Integer, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("text", Text, nullable=False),
+    Column("fields", Text, nullable=False),
+    Column("gap", BigInteger),
+    Column("bytes", Integer, nullable=False),
+    Index(None, "agent_id", "id"),
+    Index(None, "agent_id", "received_at_ms"),
+    sqlite_autoincrement=True,  # an id is never given twice, so that a reader's place stays one
+)
+
+LOG_USAGE = Table(
+    "log_usage",
+    METADATA,
+    Column("agent_id", Text, primary_key=True),
+    Column("records", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+)
+
 LOGIN_CODES = Table(
     "login_codes",
     METADATA,
@@ -213,6 +241,8 @@ __all__ = [
     "HUB_EVENTS",
     "JOBS",
     "LOGIN_CODES",
+    "LOGS",
+    "LOG_USAGE",
     "METADATA",
     "SESSIONS",
     "STREAM_HEADS",

@@ -1,0 +1,250 @@
+"""Statements about the nodes' log records: stored in the order they came, read by key, given up by age and by size.
+
+``id`` grows with every record stored, and a node's records come in the order of their (epoch, seq), so that one number
+orders them and is a reader's place. ``received_at_ms`` never goes back within a node, whatever the hub's clock does,
+so that a range of time is a range of ids.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import ColumnElement, Connection, Select, delete, func, select, update
+from sqlalchemy import insert as insert_into
+
+from hub.store.schema import LOG_USAGE, LOGS
+from wire.codec import encode_event
+from wire.frames import Event, Gap, Level, LogRecord
+
+PAGE_MAX = 1000
+"""Records of one page."""
+SCAN_MAX = 20_000
+"""Records looked at for one page: a filter that nothing passes must not keep a reader busy."""
+DELETE_MAX = 2000
+"""Records given up in one transaction: the writer's other work waits no longer than that takes."""
+ROW_BYTES = 64
+"""What a record costs beside its texts: numbers, and its place in the indices."""
+GAP_SOURCE = "provewire"
+"""The source that stands at records which the node itself gave up, or this version cannot read."""
+
+
+class Severity(IntEnum):
+    """`Level` as a number that can be compared."""
+
+    DEBUG = 0
+    INFO = 1
+    WARNING = 2
+    ERROR = 3
+
+    @classmethod
+    def of(cls, level: Level) -> "Severity":
+        """The number of a level."""
+        return cls[level.name]
+
+    @property
+    def level(self) -> Level:
+        """The level of a number."""
+        return Level[self.name]
+
+
+class StoredLog(Struct, frozen=True, kw_only=True):
+    """One record as it lies in the store."""
+
+    id: int
+    agent_id: str
+    epoch: str
+    seq: int
+    time_ms: int
+    """By the node's clock."""
+    received_at_ms: int
+    level: Level
+    source: str
+    text: str
+    fields: str
+    """JSON."""
+    gap: int | None
+    """For a place where the node gave records up: how many."""
+
+
+class LogFilter(Struct, frozen=True, kw_only=True):
+    """Which records are wanted."""
+
+    since_ms: int | None = None
+    """Received at or after."""
+    until_ms: int | None = None
+    """Received before."""
+    level: Level = Level.DEBUG
+    """At least. A gap is of every level: what was in it is not known."""
+    source: str = ""
+    """Exactly, or the beginning up to a colon (``worker`` for ``worker:host``)."""
+    contains: str = ""
+    """In the text, whatever the case of its letters."""
+
+    @property
+    def selective(self) -> bool:
+        """Whether it passes over records within its range."""
+        return self.level is not Level.DEBUG or bool(self.source or self.contains)
+
+
+class LogPage(Struct, frozen=True):
+    """Some records, and where to go on. It may be empty and yet not the last."""
+
+    logs: Sequence[StoredLog]
+    next: int | None
+    """The id after which the next page begins; None when there is nothing more now."""
+
+
+# --- writing
+
+
+def insert(connection: Connection, agent_id: str, epoch: str, events: Sequence[Event], received_at_ms: int) -> None:
+    """Store what is new of a node's stream ``logs``. Within the transaction that moves the head."""
+    newest_ms = connection.scalar(
+        select(LOGS.c.received_at_ms).where(LOGS.c.agent_id == agent_id).order_by(LOGS.c.id.desc()).limit(1)
+    )
+    received_at_ms = max(received_at_ms, newest_ms or 0)
+    rows = [_row(event) | {"agent_id": agent_id, "epoch": epoch, "received_at_ms": received_at_ms} for event in events]
+    if not rows:
+        return
+    connection.execute(insert_into(LOGS), rows)
+    _count(connection, agent_id, len(rows), sum(row["bytes"] for row in rows))
+
+
+def _row(event: Event) -> dict[str, Any]:
+    body, gap = event.body, None
+    match body:
+        case LogRecord(source=source, text=text, level=level):
+            fields = msgspec.json.encode(body.fields).decode() if body.fields else "{}"
+        case Gap():
+            source, level, gap = GAP_SOURCE, Level.WARNING, body.count
+            text, fields = f"{body.count} records were given up by the node: {body.reason}", "{}"
+        case _:
+            # A newer agent's kind of record: kept whole, so that a newer hub can still read it.
+            source, level, text = GAP_SOURCE, Level.INFO, "a record of a kind that this version of the hub cannot read"
+            fields = msgspec.json.encode({"packed": encode_event(event)}).decode()
+    return {
+        "seq": event.seq,
+        "time_ms": event.time_ms,
+        "severity": Severity.of(level).value,
+        "source": source,
+        "text": text,
+        "fields": fields,
+        "gap": gap,
+        "bytes": ROW_BYTES + len(source) + len(text.encode()) + len(fields.encode()),
+    }
+
+
+def _count(connection: Connection, agent_id: str, records: int, size_bytes: int) -> None:
+    more = {"records": LOG_USAGE.c.records + records, "bytes": LOG_USAGE.c.bytes + size_bytes}
+    known = connection.execute(update(LOG_USAGE).where(LOG_USAGE.c.agent_id == agent_id).values(more)).rowcount
+    if not known:
+        connection.execute(insert_into(LOG_USAGE), {"agent_id": agent_id, "records": records, "bytes": size_bytes})
+
+
+# --- reading
+
+
+def page(
+    connection: Connection, agent_id: str, wanted: LogFilter, *, after: int | None, newest_first: bool, limit: int
+) -> LogPage:
+    """At most ``limit`` records of a node beyond the id ``after``, in the order asked for; `SCAN_MAX` are looked at."""
+    limit = min(limit, PAGE_MAX)
+    order = LOGS.c.id.desc() if newest_first else LOGS.c.id.asc()
+    reach = [LOGS.c.agent_id == agent_id]
+    if after is not None:
+        reach.append(LOGS.c.id < after if newest_first else LOGS.c.id > after)
+    if wanted.since_ms is not None:
+        first = _first_since(connection, agent_id, wanted.since_ms)
+        if first is None:
+            return LogPage((), None)
+        reach.append(LOGS.c.id >= first)
+    if wanted.until_ms is not None and (end := _first_since(connection, agent_id, wanted.until_ms)) is not None:
+        reach.append(LOGS.c.id < end)
+    border = None
+    query: Select[Any] = select(LOGS).where(*reach)
+    if wanted.selective:
+        border = connection.scalar(select(LOGS.c.id).where(*reach).order_by(order).offset(SCAN_MAX - 1).limit(1))
+        query = query.where(*_passing(wanted))
+        if border is not None:
+            query = query.where(LOGS.c.id >= border if newest_first else LOGS.c.id <= border)
+    found = [_stored(row) for row in connection.execute(query.order_by(order).limit(limit + 1)).mappings()]
+    if len(found) > limit:
+        return LogPage(found[:limit], found[limit - 1].id)
+    return LogPage(found, border)
+
+
+def _first_since(connection: Connection, agent_id: str, time_ms: int) -> int | None:
+    """The id of a node's first record received at or after a time."""
+    return connection.scalar(
+        select(LOGS.c.id)
+        .where(LOGS.c.agent_id == agent_id, LOGS.c.received_at_ms >= time_ms)
+        .order_by(LOGS.c.received_at_ms, LOGS.c.id)
+        .limit(1)
+    )
+
+
+def _passing(wanted: LogFilter) -> Iterable[ColumnElement[bool]]:
+    if wanted.level is not Level.DEBUG:
+        yield (LOGS.c.severity >= Severity.of(wanted.level).value) | LOGS.c.gap.is_not(None)
+    if wanted.source:
+        of_kind = LOGS.c.source.startswith(wanted.source + ":", autoescape=True)
+        yield (LOGS.c.source == wanted.source) | of_kind | LOGS.c.gap.is_not(None)
+    if wanted.contains:
+        yield LOGS.c.text.icontains(wanted.contains, autoescape=True)
+
+
+def _stored(row: Any) -> StoredLog:
+    values = {name: row[name] for name in StoredLog.__struct_fields__ if name != "level"}
+    return StoredLog(level=Severity(row["severity"]).level, **values)
+
+
+def newest_id(connection: Connection, agent_id: str) -> int:
+    """The id of a node's newest record; 0 without one."""
+    return connection.scalar(select(func.max(LOGS.c.id)).where(LOGS.c.agent_id == agent_id)) or 0
+
+
+def behind(connection: Connection, agent_id: str, after: int, count_max: int) -> int:
+    """How many records of a node there are after an id, counted up to ``count_max``."""
+    some = select(LOGS.c.id).where(LOGS.c.agent_id == agent_id, LOGS.c.id > after).limit(count_max).subquery()
+    return connection.scalar(select(func.count()).select_from(some)) or 0
+
+
+def usage(connection: Connection) -> tuple[int, int]:
+    """Records and bytes kept, of all nodes."""
+    records, size_bytes = connection.execute(
+        select(func.coalesce(func.sum(LOG_USAGE.c.records), 0), func.coalesce(func.sum(LOG_USAGE.c.bytes), 0))
+    ).one()
+    return int(records), int(size_bytes)
+
+
+# --- giving up
+
+
+def give_up(connection: Connection, *, before_ms: int, bytes_max: int) -> int:
+    """Delete some of what is too old or too much, at most `DELETE_MAX` records; how many. Zero: nothing is left to do.
+
+    Too old: the oldest first. Too much: of the node that keeps most, so that a talkative one takes no other's place.
+    """
+    oldest = select(LOGS.c.id, LOGS.c.agent_id, LOGS.c.bytes, LOGS.c.received_at_ms).order_by(LOGS.c.id)
+    rows = [row for row in connection.execute(oldest.limit(DELETE_MAX)) if row.received_at_ms < before_ms]
+    if not rows:
+        excess_bytes = usage(connection)[1] - bytes_max
+        if excess_bytes <= 0:
+            return 0
+        fullest = connection.scalar(select(LOG_USAGE.c.agent_id).order_by(LOG_USAGE.c.bytes.desc()).limit(1))
+        for row in connection.execute(oldest.where(LOGS.c.agent_id == fullest).limit(DELETE_MAX)):
+            rows.append(row)
+            excess_bytes -= row.bytes
+            if excess_bytes <= 0:
+                break
+    records, size_bytes = Counter[str](), Counter[str]()
+    for row in rows:
+        records[row.agent_id] += 1
+        size_bytes[row.agent_id] += row.bytes
+    connection.execute(delete(LOGS).where(LOGS.c.id.in_([row.id for row in rows])))
+    for agent_id, count in records.items():
+        _count(connection, agent_id, -count, -size_bytes[agent_id])
+    return len(rows)
