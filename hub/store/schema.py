@@ -14,6 +14,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    UniqueConstraint,
 )
 
 METADATA = MetaData(
@@ -155,6 +156,9 @@ STREAM_HEADS = Table(
     Column("epoch", Text, primary_key=True),
     Column("stream", Text, primary_key=True),
     Column("seq", BigInteger, nullable=False),
+    Column("rows", BigInteger, nullable=False, server_default="0"),
+    Column("bytes", BigInteger, nullable=False, server_default="0"),
+    Column("oldest_at_ms", BigInteger, nullable=False, server_default="0", index=True),
 )
 
 EVENTS = Table(
@@ -173,6 +177,72 @@ EVENTS = Table(
         ["stream_heads.agent_id", "stream_heads.epoch", "stream_heads.stream"],
     ),
     Index(None, "agent_id", "received_at_ms"),
+)
+
+_SERIAL = BigInteger().with_variant(Integer, "sqlite")
+"""Numbers the rows as they come."""
+
+HISTORY_SOURCES = Table(
+    "history_sources",
+    METADATA,
+    Column("agent_id", Text, ForeignKey("agents.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("fields", BigInteger, nullable=False),
+    Column("seen_at_ms", BigInteger, nullable=False),
+    UniqueConstraint("agent_id", "name"),
+)
+
+SAMPLES = Table(
+    "samples",
+    METADATA,
+    Column("id", _SERIAL, primary_key=True),
+    Column("agent_id", Text, nullable=False),
+    Column("time_ms", BigInteger, nullable=False, index=True),
+    Column("packed", LargeBinary, nullable=False),
+    Index(None, "agent_id", "time_ms"),
+)
+
+ROLLUPS = Table(
+    "rollups",
+    METADATA,
+    Column("id", _SERIAL, primary_key=True),
+    Column("tier_s", Integer, nullable=False),
+    Column("agent_id", Text, nullable=False),
+    Column("start_ms", BigInteger, nullable=False),
+    Column("packed", LargeBinary, nullable=False),
+    UniqueConstraint("tier_s", "agent_id", "start_ms"),
+    Index(None, "tier_s", "start_ms"),
+)
+
+ROLLUPS_DUE = Table(
+    "rollups_due",
+    METADATA,
+    Column("tier_s", Integer, primary_key=True),
+    Column("start_ms", BigInteger, primary_key=True),
+    Column("agent_id", Text, primary_key=True),
+)
+
+VOLUMES = Table(
+    "volumes",
+    METADATA,
+    Column("tier_s", Integer, primary_key=True, autoincrement=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("horizon_ms", BigInteger, nullable=False),
+)
+
+SUPPRESSIONS = Table(
+    "suppressions",
+    METADATA,
+    Column("agent_id", Text, ForeignKey("agents.id"), primary_key=True),
+    Column("epoch", Text, primary_key=True),
+    Column("stream", Text, primary_key=True),
+    Column("window_ms", BigInteger, primary_key=True),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("events", BigInteger, nullable=False),
+    Column("hub_event_id", Text, nullable=False),
 )
 
 HUB_EVENTS = Table(
@@ -237,6 +307,7 @@ __all__ = [
     "CIRCUITS",
     "ENROLL_TOKENS",
     "EVENTS",
+    "HISTORY_SOURCES",
     "HUB",
     "HUB_EVENTS",
     "JOBS",
@@ -244,6 +315,11 @@ __all__ = [
     "LOGS",
     "LOG_USAGE",
     "METADATA",
+    "ROLLUPS",
+    "ROLLUPS_DUE",
+    "SAMPLES",
     "SESSIONS",
     "STREAM_HEADS",
+    "SUPPRESSIONS",
+    "VOLUMES",
 ]
