@@ -8,7 +8,6 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from importlib.metadata import version
 
@@ -34,6 +33,7 @@ from agent.notify import Notifier, keep_told
 from agent.outbox import Outbox, open_outbox
 from agent.sensors.gpu import GpuSensor
 from agent.sensors.host import HostSensor
+from agent.tasks import Tasks
 from agent.uplink import NodeFacts, State, Uplink, UplinkView
 from agent.workers import DeviceWorker, own_argv
 from wire.frames import Capability, Level
@@ -94,9 +94,7 @@ class Agent:
             if self._hub is not None:
                 self._view.url = self._hub.base
             async with AsyncExitStack() as stack:
-                outbox = await open_outbox(
-                    config.data_dir / "outbox.sqlite", self._epoch, self._clock, config.outbox
-                )
+                outbox = await open_outbox(config.data_dir / "outbox.sqlite", self._epoch, self._clock, config.outbox)
                 stack.push_async_callback(outbox.close)
                 await self._serve(stop, stack=stack, key=key, token=token, outbox=outbox)
         log.info("agent.stopped", epoch=self._epoch)
@@ -220,7 +218,7 @@ class Agent:
         self,
         stop: asyncio.Event,
         *,
-        tasks: "Tasks",
+        tasks: Tasks,
         client: HttpClient,
         key: Key,
         token: Token | None,
@@ -354,46 +352,6 @@ class Agent:
         )
         reason = "" if view.last_reason is None or view.state is State.OPEN else f"; {view.last_reason.detail}"
         return f"hub {view.state.value}, {age}{reason}"
-
-
-class Tasks:
-    """The agent's tasks. One that fails, or ends when it should not, stops the agent, which then raises its error."""
-
-    def __init__(self, stop: asyncio.Event) -> None:
-        self._stop = stop
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._error: BaseException | None = None
-
-    def start(self, work: Coroutine[object, object, None], *, ends: bool = False) -> asyncio.Task[None]:
-        """Run ``work``; ``ends`` says that it may end by itself."""
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(lambda done: self._on_done(done, ends=ends))
-        return task
-
-    def spawn(self, work: Coroutine[object, object, None]) -> None:
-        """Run ``work``, which ends by itself."""
-        self.start(work, ends=True)
-
-    def _on_done(self, task: asyncio.Task[None], *, ends: bool) -> None:
-        self._tasks.discard(task)
-        if task.cancelled():
-            return
-        error = task.exception()
-        if error is None and not ends:
-            error = RuntimeError(f"{task.get_coro()} ended by itself")
-        if error is not None:
-            self._error = self._error or error
-            self._stop.set()
-
-    async def close(self) -> None:
-        """Cancel what runs, wait for it, and raise what went wrong."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        if self._error is not None:
-            raise self._error
 
 
 async def _when(stop: asyncio.Event, uplink: Uplink) -> None:
