@@ -35,12 +35,12 @@ from hub.gate import PATH, Gate
 from hub.ingest import Ingest, read_status
 from hub.judging import Judge
 from hub.keys import KeyFileError, Keys, write_private
-from hub.liveness import Limits
 from hub.pulse import Pulse
 from hub.registry import Registry
 from hub.sessions import Sessions
 from hub.store.base import PAGE_MAX, Store, StoreError
 from hub.store.sqlite import open_sqlite
+from hub.tempo import limits_of, tempo
 
 log = structlog.get_logger(__name__)
 
@@ -185,15 +185,7 @@ async def _store(app: web.Application) -> AsyncIterator[None]:
 async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell) -> AsyncIterator[None]:
     """Registry, desk, ingest, sessions, judge; and the tasks that keep them going."""
     config, clock, store, bus = app[ports.CONFIG], app[ports.CLOCK], app[ports.STORE], app[ports.BUS]
-    registry = Registry(
-        clock,
-        Limits(
-            stale_after_s=config.stale_after_s,
-            lost_after_s=config.lost_after_s,
-            reconnect_spread_s=config.reconnect_spread_s,
-            lag_tolerated_s=config.lag_tolerated_s,
-        ),
-    )
+    registry = Registry(clock, limits_of(config, tempo(config, 0)))
     await _restore(registry, store)
     desk = Desk(config=config, clock=clock, store=store, registry=registry, bus=bus, keys=app[ports.KEYS])
     await desk.load()
@@ -211,7 +203,7 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
     )
     desk.courier = sessions
     judge = Judge(store=store, desk=desk, artifacts=app[ports.ARTIFACTS], verifier=app[ports.VERIFIER])
-    pulse = Pulse(clock=clock, registry=registry, bus=bus, desk=desk, tell_systemd=tell_systemd)
+    pulse = Pulse(config=config, clock=clock, registry=registry, bus=bus, desk=desk, tell_systemd=tell_systemd)
     app[ports.REGISTRY] = registry
     app[ports.JOBS] = desk
     app[ports.SESSIONS] = app[ALL_SESSIONS] = sessions

@@ -298,6 +298,13 @@ def _check(config: Config) -> None:
             f"listen: {config.listen_host} can be reached from other machines; "
             "give --tls-cert and --tls-key, or --insecure to send tokens and witnesses in the clear"
         )
+    _check_intervals(config)
+    if config.public_url and not config.public_url.startswith(("http://", "https://")):
+        raise ConfigError(f"public_url: {config.public_url!r} must begin with http:// or https://")
+
+
+def _check_intervals(config: Config) -> None:
+    """What agents are told must be what the wire allows, and leave room between being late and being lost."""
     for name in ("heartbeat_s", "readings_s", "sample_s"):
         if getattr(config, name) < INTERVAL_MIN_S:
             raise ConfigError(f"{name} must be at least {INTERVAL_MIN_S:g}, not {getattr(config, name):g}")
@@ -306,5 +313,3 @@ def _check(config: Config) -> None:
             f"heartbeat_s < stale_after_s < lost_after_s must hold, not {config.heartbeat_s:g}, "
             f"{config.stale_after_s:g}, {config.lost_after_s:g}"
         )
-    if config.public_url and not config.public_url.startswith(("http://", "https://")):
-        raise ConfigError(f"public_url: {config.public_url!r} must begin with http:// or https://")

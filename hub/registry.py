@@ -9,15 +9,23 @@ import msgspec
 from msgspec import Struct, field
 
 from hub.clock import Clock
-from hub.liveness import Limits, Listening, NodeState, judge
+from hub.liveness import Drops, Limits, Listening, NodeState, judge
 from hub.store.records import Agent
 from wire.frames import Capability, Hello
 from wire.jobs import Name
+from wire.reasons import Reason
 from wire.status import JobProgress, NodeStatus
 
+DELIBERATE = frozenset({Reason.REPLACED, Reason.REVOKED, Reason.DUPLICATE_IDENTITY})
+"""Ends of sessions that say nothing about the network."""
 
-class Node(Struct, frozen=True, kw_only=True):
-    """A node now. Times ``_at_ms`` are Unix milliseconds of the hub's clock, ``_s`` monotonic seconds."""
+
+class Node(Struct, kw_only=True):
+    """A node now. Times ``_at_ms`` are Unix milliseconds of the hub's clock, ``_s`` monotonic seconds.
+
+    Only the registry changes one; of one that it has given out it changes what the last frame changes: its two times
+    and ``dropped_s``.
+    """
 
     id: str
     name: str
@@ -29,6 +37,10 @@ class Node(Struct, frozen=True, kw_only=True):
     session_opened_at_ms: int | None = None
     remote: str = ""
     """The address its socket came from."""
+    limits: Limits | None = None
+    """Those of its last welcome; None before the first in this run of the hub."""
+    dropped_s: float | None = None
+    """When its socket closed or it fell silent, whichever was first; None while it is heard."""
     last_frame_s: float | None = None
     last_heard_at_ms: int | None = None
     status: NodeStatus = field(default_factory=NodeStatus)
@@ -66,9 +78,13 @@ class Registry:
 
     def __init__(self, clock: Clock, limits: Limits) -> None:
         self._clock = clock
-        self._limits = limits
+        self.limits = limits
+        """For nodes that were not welcomed in this run of the hub."""
         self._nodes: dict[str, Node] = {}
+        self._connected = 0
+        self._expected = 0
         self.listening = Listening(clock.monotonic())
+        self.drops = Drops()
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -76,6 +92,11 @@ class Registry:
     def nodes(self) -> list[Node]:
         """All nodes, by id: in the order of their enrolment."""
         return [self._nodes[key] for key in sorted(self._nodes)]
+
+    @property
+    def expected(self) -> int:
+        """How many agents there are, or soon are: all but the lost and those never seen."""
+        return self._expected
 
     def node(self, agent_id: str) -> Node | None:
         """One node."""
@@ -124,17 +145,29 @@ class Registry:
                 boot_id=agent.boot_id,
                 epoch=agent.epoch,
             )
-            self._nodes[agent.id] = self._judged(node)
+            node = self._nodes[agent.id] = self._judged(node)
+            self._expected += node.state is not NodeState.NEVER
         return self._nodes[agent.id]
 
     def remove(self, agent_id: str) -> bool:
         """Forget a revoked node; whether it was there."""
-        return self._nodes.pop(agent_id, None) is not None
+        node = self._nodes.pop(agent_id, None)
+        self._connected -= node is not None and node.connected
+        return node is not None
 
-    def opened(self, agent_id: str, session: str, hello: Hello, remote: str) -> Node | None:
-        """A session is open. The last status stays until the new one arrives."""
+    def opened(
+        self, agent_id: str, session: str, hello: Hello, remote: str, limits: Limits | None = None
+    ) -> Node | None:
+        """A session is open, with limits it was told. The last status stays until the new one arrives."""
+        before = self._nodes.get(agent_id)
+        if before is None:
+            return None
+        self._connected += not before.connected
+        self._expected += before.state in {NodeState.NEVER, NodeState.LOST}
         return self._change(
             agent_id,
+            limits=limits,
+            dropped_s=None,
             session=session,
             session_opened_at_ms=self._clock.time_ms(),
             remote=remote,
@@ -151,9 +184,9 @@ class Registry:
         """Any frame came. Quiet: only a change of state is worth telling, and the next tick finds it."""
         node = self._nodes.get(agent_id)
         if node is not None:
-            self._nodes[agent_id] = msgspec.structs.replace(
-                node, last_frame_s=self._clock.monotonic(), last_heard_at_ms=self._clock.time_ms()
-            )
+            node.last_frame_s = self._clock.monotonic()
+            node.last_heard_at_ms = self._clock.time_ms()
+            node.dropped_s = None
 
     def reported(self, agent_id: str, status: NodeStatus, node_time_ms: int) -> Node | None:
         """A status came; ``status`` is the merged picture."""
@@ -163,6 +196,7 @@ class Registry:
             status=status,
             status_at_ms=now_ms,
             clock_skew_ms=node_time_ms - now_ms,
+            dropped_s=None,
             last_frame_s=self._clock.monotonic(),
             last_heard_at_ms=now_ms,
         )
@@ -172,6 +206,9 @@ class Registry:
         node = self._nodes.get(agent_id)
         if node is None or node.session != session:
             return None
+        connected_before, self._connected = self._connected, self._connected - 1
+        if reason_code not in DELIBERATE and node.dropped_s is None:
+            node = self._dropped(node, connected_before)
         return self._change(
             agent_id,
             session=None,
@@ -180,6 +217,13 @@ class Registry:
             last_reason_detail=detail,
             last_reason_at_ms=self._clock.time_ms(),
         )
+
+    def _dropped(self, node: Node, connected_before: int) -> Node:
+        """A node's socket closed, or it fell silent."""
+        now_s = self._clock.monotonic()
+        self.drops.dropped(node.id, now_s, connected_before=connected_before)
+        node = self._nodes[node.id] = msgspec.structs.replace(node, dropped_s=now_s)
+        return node
 
     def refused(self, agent_id: str, reason_code: int, detail: str) -> Node | None:
         """A newcomer with this identity was refused; the node's state is not touched."""
@@ -192,14 +236,27 @@ class Registry:
 
     def tick(self, due_s: float) -> list[Node]:
         """Judge everyone anew; the nodes whose state changed. ``due_s``: when this tick should have run."""
-        self.listening = self.listening.after_tick(due_s=due_s, now_s=self._clock.monotonic(), limits=self._limits)
+        now_s = self._clock.monotonic()
+        self.listening = self.listening.after_tick(due_s=due_s, now_s=now_s, limits=self.limits)
+        suspects = [node for node in self._nodes.values() if not self._plainly_online(node, now_s)]
+        for node in suspects:  # all of them first: one verdict over those that fell silent together
+            if node.connected and node.dropped_s is None and self._judged(node).state is not NodeState.ONLINE:
+                self._dropped(node, self._connected)
         changed = []
-        for agent_id, node in self._nodes.items():
-            judged = self._judged(node)
-            if judged.state is not node.state:
-                self._nodes[agent_id] = judged
-                changed.append(judged)
+        for before in suspects:
+            node = self._judged(self._nodes[before.id])
+            self._nodes[before.id] = node
+            if node.state is not before.state:
+                changed.append(node)
+        self._expected = sum(node.state not in {NodeState.NEVER, NodeState.LOST} for node in self._nodes.values())
         return changed
+
+    def _plainly_online(self, node: Node, now_s: float) -> bool:
+        return (
+            node.state is NodeState.ONLINE
+            and node.last_frame_s is not None
+            and now_s - node.last_frame_s < (node.limits or self.limits).stale_after_s
+        )
 
     def _change(self, agent_id: str, **fields: object) -> Node | None:
         node = self._nodes.get(agent_id)
@@ -210,12 +267,14 @@ class Registry:
         return node
 
     def _judged(self, node: Node) -> Node:
+        dropped_s = node.dropped_s
         state = judge(
             ever_seen=node.last_heard_at_ms is not None,
             connected=node.connected,
             last_frame_s=node.last_frame_s,
             now_s=self._clock.monotonic(),
             listening=self.listening,
-            limits=self._limits,
+            limits=node.limits or self.limits,
+            mass_drop_s=dropped_s if dropped_s is not None and self.drops.spares(dropped_s) else None,
         )
         return node if state is node.state else msgspec.structs.replace(node, state=state)

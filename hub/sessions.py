@@ -26,6 +26,7 @@ from hub.registry import Registry
 from hub.session import Life
 from hub.store.base import ForeignReference, Store, StoreError
 from hub.store.records import Agent, Attempt, Hub, SessionRow
+from hub.tempo import Tempo, limits_of, tempo
 from wire.events import streams_of
 from wire.frames import AssignJob, CancelJob, Hello, JobHeld, JobReply, Level, Stream, StreamHave, Welcome
 from wire.inputs import EventsReceived, StatusReceived
@@ -41,9 +42,6 @@ UNKNOWN_WAIT_S = 60.0
 SESSIONS_PER_S = 0.5
 """New sessions of one agent: each writes to the store, and one that begins anew for ever must not fill it."""
 SESSIONS_BURST = 30
-RECONNECTS_PER_S = 50
-"""Agents back per second after a restart; the spread grows with the fleet."""
-RECONNECT_SPREAD_MAX_S = 120.0
 
 
 class Sessions:
@@ -133,7 +131,10 @@ class Sessions:
     @property
     def reconnect_spread_s(self) -> float:
         """Over how many seconds agents spread their return."""
-        return min(max(self._config.reconnect_spread_s, len(self._registry) / RECONNECTS_PER_S), RECONNECT_SPREAD_MAX_S)
+        return self._tempo().reconnect_spread_s
+
+    def _tempo(self) -> Tempo:
+        return tempo(self._config, self._registry.expected)
 
     # --- SessionDesk and Courier
 
@@ -196,15 +197,18 @@ class Sessions:
         }
         heads = await self._store.heads(agent.id, sorted({epoch for epoch, _ in keys}))
         stored = {(head.epoch, Stream(head.stream)): head.seq for head in heads}
+        told = self._tempo()
         welcome = Welcome(
             session=uuid7(self._clock.time_ms()),
             hub_id=self._hub.id,
             generation=self._hub.generation,
             minor=MINOR_VERSION,
-            heartbeat_s=self._config.heartbeat_s,
-            stale_after_s=self._config.stale_after_s,
-            lost_after_s=self._config.lost_after_s,
-            reconnect_spread_s=self.reconnect_spread_s,
+            heartbeat_s=told.heartbeat_s,
+            stale_after_s=told.stale_after_s,
+            lost_after_s=told.lost_after_s,
+            reconnect_spread_s=told.reconnect_spread_s,
+            readings_s=told.readings_s,
+            sample_s=told.sample_s,
             frame_bytes_max=FRAME_BYTES_MAX,
             time_ms=self._clock.time_ms(),
             have=[StreamHave(epoch=epoch, stream=stream, seq=stored.get((epoch, stream), 0)) for epoch, stream in keys],
@@ -214,7 +218,9 @@ class Sessions:
         self._lives[agent.id] = life
         log.info("a session opened", agent=agent.id, name=hello.name, session=life.session_id, remote=_remote(life))
         self._registry.add(agent)
-        self._ingest.changed(self._registry.opened(agent.id, life.session_id, hello, life.channel.remote))
+        self._ingest.changed(
+            self._registry.opened(agent.id, life.session_id, hello, life.channel.remote, limits_of(self._config, told))
+        )
         await life.do(lambda: self._write_down(life, agent, hello))
         owed = {
             held.epoch: held.last

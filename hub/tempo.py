@@ -8,6 +8,7 @@ nobody is called late for being slow on command.
 from msgspec import Struct
 
 from hub.config import Config
+from hub.liveness import Limits
 
 AGENTS_AT_FULL_TEMPO = 2000
 FRAMES_PER_S = 200.0
@@ -47,4 +48,14 @@ def tempo(config: Config, agents: int) -> Tempo:
         ),
         readings_s=max(config.readings_s, min(agents / READINGS_PER_S, INTERVAL_MAX_S)),
         sample_s=max(config.sample_s, slow_s),
+    )
+
+
+def limits_of(config: Config, told: Tempo) -> Limits:
+    """How nodes are judged that were told so much."""
+    return Limits(
+        stale_after_s=told.stale_after_s,
+        lost_after_s=told.lost_after_s,
+        reconnect_spread_s=told.reconnect_spread_s,
+        lag_tolerated_s=config.lag_tolerated_s,
     )

@@ -18,7 +18,7 @@ async def test_a_tick_publishes_what_changed_and_says_how_many_are_online(tmp_pa
     config = Config(data_dir=tmp_path)
     async with open_sqlite(tmp_path / "hub.sqlite") as store:
         desk = Desk(config=config, clock=clock, store=store, registry=registry, bus=bus, keys=Keys.load(tmp_path))
-        pulse = Pulse(clock=clock, registry=registry, bus=bus, desk=desk, tell_systemd=said.append)
+        pulse = Pulse(config=config, clock=clock, registry=registry, bus=bus, desk=desk, tell_systemd=said.append)
         registry.add(an_agent())
         registry.opened(ID, "s", a_hello(), "r")
         assert pulse.status() == "1 of 1 nodes online, 0 jobs open"
