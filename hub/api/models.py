@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from hub.api.readings import EngineView, GpuView, HostView
 from wire.jobs import Name, Sha256, Uuid
 
 VERSION: Final = version("provewire")
@@ -197,30 +198,7 @@ class JobView(Struct, frozen=True, kw_only=True):
     attempts: list[AttemptView] | UnsetType = UNSET
 
 
-# --- nodes --------------------------------------------------------------------------------------------------------
-
-
-class HostView(Struct, frozen=True):
-    """The machine under the agent."""
-
-    cpu_count: int | None
-    cpu_used_ratio: float | None
-    load_1min: float | None
-    memory_total_bytes: int | None
-    memory_used_bytes: int | None
-    disk_total_bytes: int | None
-    disk_free_bytes: int | None
-    uptime_s: int | None
-
-
-class GpuView(Struct, frozen=True):
-    """One card."""
-
-    uuid: str
-    name: str | None
-    memory_total_bytes: int | None
-    memory_used_bytes: int | None
-    state: str
+# --- nodes: `hub.api.readings` has what their sensors and engines say -----------------------------------------------
 
 
 class WorkerView(Struct, frozen=True):
@@ -261,6 +239,7 @@ class StatusView(Struct, frozen=True):
     jobs: list[ProgressView]
     outbox: OutboxView | None
     draining: bool
+    engines: list[EngineView]
 
 
 class ReasonView(Struct, frozen=True):

@@ -60,7 +60,7 @@ async def list_nodes(request: web.Request) -> web.Response:
 
 async def get_node(request: web.Request) -> web.Response:
     """One node."""
-    return answer(views.node_view(request.app, find_node(request)))
+    return answer(views.node_view(request.app, find_node(request), whole=True))
 
 
 async def revoke_node(request: web.Request) -> web.Response:

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
-from msgspec import UNSET, structs
+from msgspec import UNSET
 
 from hub import ports
-from hub.api import models
+from hub.api import models, readings
 from hub.registry import Node
 from hub.store.records import Attempt, AttemptState, Circuit, EnrollToken, HubEvent, Job, JobPicture, StoredEvent
 from wire import codec
@@ -32,8 +32,6 @@ from wire.text import clipped
 
 NAMES_MAX = 10_000
 """Circuit and node names kept in memory; they never change."""
-WORKER_DETAIL_CHARS_MAX = 512
-"""Shown of why a worker is not idle; the node's events and logs have all of it."""
 RUNNING = frozenset({JobState.LEASED, JobState.RUNNING})
 GOES_ON = frozenset({AttemptState.ASSIGNED, AttemptState.ACCEPTED, AttemptState.RUNNING, AttemptState.RESULT})
 CAME_TO_NOTHING = frozenset(
@@ -87,8 +85,8 @@ NAMES = web.AppKey("NAMES", Names)
 # --- nodes --------------------------------------------------------------------------------------------------------
 
 
-def node_view(app: web.Application, node: Node) -> models.NodeView:
-    """A node as it is now."""
+def node_view(app: web.Application, node: Node, *, whole: bool = False) -> models.NodeView:
+    """A node as it is now; ``whole`` with the longest lists."""
     age_s = app[ports.REGISTRY].frame_age_s(node)
     return models.NodeView(
         id=node.id,
@@ -96,7 +94,7 @@ def node_view(app: web.Application, node: Node) -> models.NodeView:
         state=node.state.value,
         last_frame_age_s=None if age_s is None else round(age_s, 3),
         last_heard_at_ms=node.last_heard_at_ms,
-        status=None if node.status_at_ms is None else status_view(node.status),
+        status=None if node.status_at_ms is None else status_view(node.status, whole=whole),
         session=node.session,
         session_opened_at_ms=node.session_opened_at_ms,
         remote=node.remote,
@@ -125,31 +123,27 @@ def reason_name(code: int) -> str:
     return f"REASON_{code}"
 
 
-def status_view(status: NodeStatus) -> models.StatusView:
+def status_view(status: NodeStatus, *, whole: bool) -> models.StatusView:
     """What a node said of itself."""
     return models.StatusView(
         hostname=None if status.hostname is UNSET else status.hostname,
-        host=None if status.host is UNSET else _like(models.HostView, status.host),
-        gpus=[_like(models.GpuView, item) for item in _list(status.gpus)],
-        workers=[_like(models.WorkerView, _shortened(item)) for item in _list(status.workers)],
-        jobs=[_like(models.ProgressView, item) for item in _list(status.jobs)],
-        outbox=None if status.outbox is UNSET else _like(models.OutboxView, status.outbox),
+        host=None if status.host is UNSET else readings.host_view(status.host),
+        gpus=[readings.gpu_view(item) for item in _list(status.gpus)],
+        workers=[_worker_view(item) for item in _list(status.workers)],
+        jobs=[readings.like(models.ProgressView, item) for item in _list(status.jobs)],
+        outbox=None if status.outbox is UNSET else readings.like(models.OutboxView, status.outbox),
         draining=status.draining is True,
+        engines=[readings.engine_view(item, whole=whole) for item in _list(status.engines)],
     )
 
 
-def _shortened(worker: WorkerReading) -> WorkerReading:
+def _worker_view(worker: WorkerReading) -> models.WorkerView:
     """A worker with one sentence, not a page: a node's picture goes to every viewer whenever it changes."""
-    return structs.replace(worker, detail=clipped(worker.detail, WORKER_DETAIL_CHARS_MAX))
+    return readings.like(models.WorkerView, worker, detail=clipped(worker.detail, readings.DETAIL_CHARS_MAX))
 
 
 def _list(items: Any) -> Iterable[Any]:
     return () if items is UNSET else items
-
-
-def _like(view: type[Any], reading: Any) -> Any:
-    """The same fields in the view's own type; a reading's new field is not shown before the view has it."""
-    return view(**{name: getattr(reading, name) for name in view.__struct_fields__})
 
 
 def event_view(event: StoredEvent) -> models.NodeEventView:
