@@ -26,6 +26,9 @@ METADATA = MetaData(
     }
 )
 
+NOTHING_MS = 2**62
+"""`STREAM_HEADS.oldest_at_ms` where no event is kept: no row is older than it is."""
+
 HUB = Table(
     "hub",
     METADATA,
@@ -158,7 +161,7 @@ STREAM_HEADS = Table(
     Column("seq", BigInteger, nullable=False),
     Column("rows", BigInteger, nullable=False, server_default="0"),
     Column("bytes", BigInteger, nullable=False, server_default="0"),
-    Column("oldest_at_ms", BigInteger, nullable=False, server_default="0", index=True),
+    Column("oldest_at_ms", BigInteger, nullable=False, server_default=str(NOTHING_MS), index=True),
 )
 
 EVENTS = Table(

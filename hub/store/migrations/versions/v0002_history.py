@@ -7,8 +7,10 @@ revision = "0002"
 down_revision = "0001"
 
 SERIAL = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-ROW_BYTES = 100
-"""What a row of ``events`` takes beside its packed event, as the code that counts it then says."""
+ROW_BYTES = 230
+"""What a row of ``events`` takes beside its packed event, as the code that counts it says."""
+NOTHING_MS = 2**62
+"""The oldest event's time where there is no event."""
 
 
 def upgrade() -> None:
@@ -76,16 +78,16 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["agent_id"], ["agents.id"], name=op.f("fk_suppressions_agent_id")),
         sa.PrimaryKeyConstraint("agent_id", "epoch", "stream", "window_ms", name=op.f("pk_suppressions")),
     )
-    for column in ("rows", "bytes", "oldest_at_ms"):
-        op.add_column("stream_heads", sa.Column(column, sa.BigInteger(), nullable=False, server_default="0"))
+    for column, default in (("rows", 0), ("bytes", 0), ("oldest_at_ms", NOTHING_MS)):
+        op.add_column("stream_heads", sa.Column(column, sa.BigInteger(), nullable=False, server_default=str(default)))
     op.create_index(op.f("ix_stream_heads_oldest_at_ms"), "stream_heads", ["oldest_at_ms"], unique=False)
     op.execute(
         f"""
         UPDATE stream_heads SET (rows, bytes, oldest_at_ms) = (
-            SELECT count(*), coalesce(sum(length(packed) + {ROW_BYTES}), 0), coalesce(min(received_at_ms), 0)
+            SELECT count(*), coalesce(sum(length(packed) + {ROW_BYTES}), 0), coalesce(min(received_at_ms), {NOTHING_MS})
             FROM events
             WHERE events.agent_id = stream_heads.agent_id
               AND events.epoch = stream_heads.epoch AND events.stream = stream_heads.stream
         )
-        """  # noqa: S608 - the one value is a number of ours
+        """  # noqa: S608 - the values are numbers of ours
     )
