@@ -35,28 +35,38 @@ def _change_of(kind: type[Struct], name: str, slots: int = 0, key: str = "") -> 
         if SLOT_KEY in keys.values():
             raise TypeError(f"{kind.__name__} has a field with the key of a slot")
         keys["slot"] = SLOT_KEY
-        fields.insert(0, ("slot", Annotated[int, Meta(ge=0, lt=slots)], msgspec.NODEFAULT))
+        fields.insert(0, ("slot", Annotated[int, Meta(ge=0, le=slots - 1)], msgspec.NODEFAULT))
     return msgspec.defstruct(
-        name, fields, frozen=True, omit_defaults=True, rename=keys, module=__name__, namespace={"__doc__": _DOC}
+        name,
+        fields,
+        frozen=True,
+        omit_defaults=True,
+        rename=keys,
+        module=__name__,
+        namespace={"__doc__": f"The fields of a `{kind.__name__}` that changed."},
     )
 
-
-_DOC = "What changed in one part; see the module."
 
 if TYPE_CHECKING:
 
     class HostChange(Struct):
         """What changed of the host."""
 
+        def __init__(self, **fields: object) -> None: ...
+
     class GpuChange(Struct):
         """What changed of one card."""
 
         slot: int
 
+        def __init__(self, *, slot: int, **fields: object) -> None: ...
+
     class EngineChange(Struct):
         """What changed of one engine."""
 
         slot: int
+
+        def __init__(self, *, slot: int, **fields: object) -> None: ...
 
 else:
     HostChange = _change_of(HostReading, "HostChange")

@@ -16,8 +16,11 @@ from wire.limits import (
     ENGINE_KINDS_MAX,
     ENGINE_PARTITIONS_MAX,
     ENGINE_WORKERS_MAX,
+    NAME_CHARS_MAX,
 )
 from wire.text import Text
+
+Short = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 
 
 class EngineState(StrEnum):
@@ -166,7 +169,7 @@ class EngineReading(
     state: EngineState
     detail: Text = ""
     """Why it is not ``ok`` and what to do, in one or two sentences; what the engine itself said included."""
-    source: Name = ""
+    source: Short = ""
     """``http`` or ``grpc``: where the rest comes from. Empty before the first good answer."""
     answered_at_ms: Count | None = None
     """When the rest was true: the last good answer, kept while the engine cannot be read. None for never."""

@@ -17,8 +17,8 @@ FRAME_BYTES_UNAUTHENTICATED_MAX = 4 * 1024
 HANDSHAKE_S = 10.0
 """From the socket's opening to the welcome."""
 
-NESTING_MAX = 8
-"""Levels of maps and arrays in a frame; the deepest frame we send, a result, has six."""
+NESTING_MAX = 10
+"""Levels of maps and arrays in a frame; the deepest we send, partitions of an engine's jobs, stand in the eighth."""
 STRING_BYTES_MAX = 64 * 1024
 """One string: a worker's whole error text fits, an attack does not."""
 BINARY_BYTES_MAX = 192 * 1024

@@ -14,7 +14,8 @@ from wire.text import Text
 
 Ratio = Annotated[float, Meta(ge=0.0, le=1.0)]
 Amount = Annotated[float, Meta(ge=0.0, le=FLOAT_MAX)]
-Celsius = Annotated[float, Meta(ge=-273.15, le=1_000.0)]
+Celsius = Annotated[int, Meta(ge=-273, le=1_000)]
+"""Whole degrees: what the sensors mean, and one byte on the wire."""
 
 
 class GpuState(StrEnum):

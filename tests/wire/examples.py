@@ -5,6 +5,17 @@ An example that was recorded is never changed; new ones are added.
 
 from msgspec import Struct
 
+from wire.deltas import EngineChange, GpuChange, HostChange, NodeChanges
+from wire.engines import (
+    EngineJob,
+    EngineJobState,
+    EngineKey,
+    EnginePartition,
+    EngineReading,
+    EngineState,
+    EngineWorker,
+    PartitionState,
+)
 from wire.frames import (
     Ack,
     AgentFrame,
@@ -29,6 +40,7 @@ from wire.frames import (
     Level,
     LogRecord,
     NodeEvent,
+    Readings,
     Refused,
     ReportFull,
     Status,
@@ -39,7 +51,7 @@ from wire.frames import (
     Welcome,
 )
 from wire.jobs import Groth16Spec, Input, Output
-from wire.readings import GpuReading, GpuState, HostReading
+from wire.readings import GpuProcess, GpuReading, GpuState, HostReading
 from wire.status import JobProgress, NodeStatus, OutboxReading, WorkerReading, WorkerState
 from wire.worker import (
     Abort,
@@ -88,11 +100,16 @@ BODIES: dict[str, EventBody] = {
     "node.least": NodeEvent(kind="agent.started", detail=""),
     "log": LogRecord(source="agent.uplink", text="connected \u2713", level=Level.DEBUG, fields={"try": 3}),
     "log.least": LogRecord(source="worker", text="ready"),
+    "readings": Readings(
+        host=HostReading(cpu_used_ratio=0.25, memory_used_bytes=2**34),
+        gpus=(GpuReading(uuid="GPU-5d1f", temperature_c=71, power_draw_mw=340_000),),
+    ),
+    "readings.least": Readings(),
     "gap": Gap(first=3, last=7, count=5, reason="the outbox is full"),
     "unknown": UnknownBody(kind="new", packed=bytes.fromhex("82a16ba36e6577a171c3")),
 }
 
-_STREAM_OF_BODY = {NodeEvent: Stream.EVENTS, LogRecord: Stream.LOGS, Gap: Stream.LOGS}
+_STREAM_OF_BODY = {NodeEvent: Stream.EVENTS, LogRecord: Stream.LOGS, Gap: Stream.LOGS, Readings: Stream.READINGS}
 
 
 def _events_frame(body: EventBody) -> Events:
@@ -127,6 +144,128 @@ FULL_STATUS = NodeStatus(
     draining=True,
 )
 
+GPUS_READ = NodeStatus(
+    host=HostReading(
+        cpu_limit_cores=7.5,
+        memory_limit_bytes=2**36,
+        memory_limit_used_bytes=2**33,
+        swap_total_bytes=2**30,
+        swap_used_bytes=2**20,
+        root_disk_total_bytes=2**38,
+        root_disk_free_bytes=2**37,
+        disk_inodes_free=1_000_000,
+        network_rx_bytes=2**40,
+        network_tx_bytes=2**39,
+        network_errors=3,
+        temperature_c=61,
+        boot_id="6a0e6c2e-2f7e-4f57-9d5b-6a7c7c2b1d11",
+        container="docker",
+        kernel="6.8.0",
+        open_files_used=30,
+        open_files_limit=1024,
+    ),
+    gpus=[
+        GpuReading(
+            uuid="GPU-5d1f",
+            name="H200",
+            memory_total_bytes=2**37,
+            memory_used_bytes=2**30,
+            state=GpuState.DEGRADED,
+            detail="row remapping is pending: reset the card",
+            index=0,
+            pci_bus_id="00000000:41:00.0",
+            driver_version="580.65.06",
+            cuda_version="13.0",
+            vbios_version="96.00.89.00.01",
+            persistence_mode=True,
+            mig_mode=True,
+            mig_instances=("MIG-1", "MIG-2"),
+            utilization_ratio=0.97,
+            memory_utilization_ratio=0.4,
+            encoder_utilization_ratio=0.0,
+            decoder_utilization_ratio=0.0,
+            memory_free_bytes=2**36,
+            memory_reserved_bytes=2**29,
+            sm_clock_mhz=1980,
+            memory_clock_mhz=3201,
+            temperature_c=71,
+            memory_temperature_c=80,
+            power_draw_mw=640_000,
+            power_limit_mw=700_000,
+            energy_mj=123_456_789,
+            fan_ratio=0.5,
+            pcie_generation=5,
+            pcie_width=16,
+            pcie_rx_bytes_per_s=1_000_000,
+            pcie_tx_bytes_per_s=2_000_000,
+            pcie_replays=1,
+            nvlinks_active=18,
+            throttle_reasons=0x24,
+            ecc_corrected_volatile=1,
+            ecc_uncorrected_volatile=0,
+            ecc_corrected_aggregate=7,
+            ecc_uncorrected_aggregate=1,
+            remapped_rows_corrected=1,
+            remapped_rows_uncorrected=1,
+            remapped_rows_pending=True,
+            remapped_rows_failed=False,
+            retired_pages=0,
+            xid_count=2,
+            xid_last=63,
+            xid_last_time_ms=NOW_MS,
+            processes=(GpuProcess(pid=4321, memory_used_bytes=2**30, sm_ratio=0.9),),
+            age_s=12.0,
+        )
+    ],
+)
+
+CUZK = EngineReading(
+    engine="cuzk",
+    state=EngineState.STATUS_DISABLED,
+    detail="set daemon.status_listen",
+    source="grpc",
+    answered_at_ms=NOW_MS,
+    started_at_ms=NOW_MS - 5_000,
+    memory_total_bytes=2**38,
+    memory_used_bytes=2**37,
+    synthesis_active=1,
+    synthesis_max=27,
+    queued=2,
+    completed=212,
+    failed=1,
+    completed_by_kind={"porep-c2": 180},
+    failed_by_kind={"porep-c2": 1},
+    jobs=(
+        EngineJob(
+            id="ps-porep-1000-7-4411",
+            kind="porep-c2",
+            state=EngineJobState.FAILED,
+            started_at_ms=NOW_MS - 41_700,
+            partitions_total=2,
+            partitions_done=1,
+            partitions=(
+                EnginePartition(index=0, state=PartitionState.DONE, synthesis_ms=30_110, gpu_ms=1_422),
+                EnginePartition(index=1, state=PartitionState.FAILED),
+            ),
+            detail="partition 1 failed",
+        ),
+    ),
+    jobs_left_out=1,
+    workers=(
+        EngineWorker(id=0, gpu_ordinal=0, proving=True, job="ps-porep-1000-7-4411", partition=1, since_ms=NOW_MS - 610),
+        EngineWorker(id=1, gpu_ordinal=0),
+    ),
+    keys=(EngineKey(id="porep-32g", kind="srs", bytes_=47_244_640_256, evictable=True, last_used_at_ms=NOW_MS),),
+    in_flight={"provers": 1},
+    limits=("post_jobs",),
+)
+
+CHANGES = NodeChanges(
+    host=HostChange(cpu_used_ratio=0.5, temperature_c=None),
+    gpus=(GpuChange(slot=0, power_draw_mw=650_000, state=GpuState.LOST), GpuChange(slot=7, temperature_c=72)),
+    engines=(EngineChange(slot=0, answered_at_ms=NOW_MS),),
+)
+
 AGENT_FRAMES: dict[str, AgentFrame] = {
     "hello": Hello(
         agent_id=AGENT,
@@ -154,6 +293,17 @@ AGENT_FRAMES: dict[str, AgentFrame] = {
     ),
     "status.full": Status(status_seq=1, full=True, time_ms=NOW_MS, monotonic_ns=NOW_NS, status=FULL_STATUS),
     "status.heartbeat": Status(status_seq=2, full=False, time_ms=NOW_MS, monotonic_ns=NOW_NS, status=NodeStatus()),
+    "status.gpus": Status(status_seq=3, full=True, time_ms=NOW_MS, monotonic_ns=NOW_NS, status=GPUS_READ),
+    "status.engines": Status(
+        status_seq=4,
+        full=False,
+        time_ms=NOW_MS,
+        monotonic_ns=NOW_NS,
+        status=NodeStatus(engines=[CUZK, EngineReading(engine="other", state=EngineState.DOWN)]),
+    ),
+    "status.changes": Status(
+        status_seq=5, full=False, time_ms=NOW_MS, monotonic_ns=NOW_NS, status=NodeStatus(), changes=CHANGES
+    ),
     **{f"events.{name}": _events_frame(body) for name, body in BODIES.items()},
     "job-reply": JobReply(job=JOB, attempt=1, accepted=False, detail="draining"),
     "job-reply.least": JobReply(job=JOB, attempt=1, accepted=True),
@@ -177,6 +327,20 @@ HUB_FRAMES: dict[str, HubFrame] = {
         time_ms=NOW_MS,
         have=[StreamHave(epoch=EPOCH, stream=Stream.EVENTS, seq=0)],
         signature=bytes(range(64)),
+    ),
+    "welcome.rates": Welcome(
+        session=SESSION,
+        hub_id=HUB,
+        generation=7,
+        minor=1,
+        heartbeat_s=15.0,
+        stale_after_s=45.0,
+        lost_after_s=60.0,
+        reconnect_spread_s=60.0,
+        frame_bytes_max=262_144,
+        time_ms=NOW_MS,
+        readings_s=5.0,
+        sample_s=15.0,
     ),
     "refused": Refused(code=8, detail="revoked by the operator", wait_s=90.0),
     "ack": Ack(streams=[StreamHave(epoch=EPOCH, stream=Stream.JOBS, seq=41)], status_seq=9),

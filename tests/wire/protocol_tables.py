@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, inspect
 
 from tests.wire.strategies import declared_fields, members, reachable
-from wire import limits
+from wire import deltas, limits
 from wire.frames import AgentFrame, EventBody, HubFrame, UnknownBody
 from wire.jobs import Sha256, Uuid
 from wire.reasons import Reason
@@ -47,7 +47,7 @@ def type_text(declared: inspect.Type) -> str:  # noqa: C901, PLR0911, PLR0912 - 
             return " \\| ".join(f"`{item.value}`" for item in declared.cls)
         case inspect.StructType():
             return declared.cls.__name__
-        case inspect.ListType():
+        case inspect.ListType() | inspect.VarTupleType():
             return f"list{_length(declared, '')} of {type_text(declared.item_type)}"
         case inspect.DictType():
             key, value = type_text(declared.key_type), type_text(declared.value_type)
@@ -64,7 +64,10 @@ def type_text(declared: inspect.Type) -> str:  # noqa: C901, PLR0911, PLR0912 - 
             raise NotImplementedError(declared)
 
 
-def _length(declared: inspect.StrType | inspect.BytesType | inspect.ListType | inspect.DictType, unit: str) -> str:
+def _length(
+    declared: inspect.StrType | inspect.BytesType | inspect.ListType | inspect.VarTupleType | inspect.DictType,
+    unit: str,
+) -> str:
     low, high = declared.min_length, declared.max_length
     if low is None and high is None:
         return ""
@@ -96,7 +99,7 @@ def _default(item: inspect.Field) -> str:
     default = item.default.value if isinstance(item.default, StrEnum) else item.default
     if default is None:
         return "nil"
-    return "empty" if default in ("", b"") else f"`{default}`".lower()
+    return "empty" if default in ("", b"", ()) else f"`{default}`".lower()
 
 
 def struct_section(kind: type[Struct]) -> str:
@@ -104,6 +107,9 @@ def struct_section(kind: type[Struct]) -> str:
     config = kind.__struct_config__
     tag = f", `{config.tag_field}` = `{config.tag}`" if config.tag is not None else ""
     lines = [f"**{kind.__name__}**{tag}: {summary(kind)}", ""]
+    if kind.__module__ == deltas.__name__ and kind is not deltas.NodeChanges:
+        place = f" `{deltas.SLOT_KEY}` is its place in the list, from 0." if "slot" in kind.__struct_fields__ else ""
+        return f"{lines[0]} Each may be absent, which means as before; nil means unreadable.{place}"
     if declared_fields(kind):
         lines += ["| key | field | type | default |", "|---|---|---|---|"]
     lines += [

@@ -20,6 +20,7 @@ _PATTERNS = {
 }
 _ITEMS_MAX = 4
 """Collections stay small: their limits have tests of their own."""
+_OPTIONAL_MAX = 8
 _CHARS_MAX = 40
 _SEQ_MAX = 2**63 - 1
 
@@ -83,10 +84,13 @@ def structs(kind: type[Struct]) -> st.SearchStrategy[Any]:
     return _fields(kind).map(lambda fields: kind(**fields))
 
 
-def _fields(kind: type[Struct]) -> st.SearchStrategy[dict[str, Any]]:
-    required = {item.name: values(item.type) for item in declared_fields(kind) if item.required}
-    optional = {item.name: values(item.type) for item in declared_fields(kind) if not item.required}
-    return st.fixed_dictionaries(required, optional=optional)
+@st.composite
+def _fields(draw: st.DrawFn, kind: type[Struct]) -> dict[str, Any]:
+    """What is required, and a few of what is not: some structs have dozens of fields."""
+    fields = declared_fields(kind)
+    optional = [item.name for item in fields if not item.required]
+    chosen = draw(st.sets(st.sampled_from(optional), max_size=_OPTIONAL_MAX)) if optional else set()
+    return {item.name: draw(values(item.type)) for item in fields if item.required or item.name in chosen}
 
 
 def declared_fields(kind: type[Struct]) -> tuple[inspect.Field, ...]:

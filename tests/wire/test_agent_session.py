@@ -170,6 +170,7 @@ def test_replay_goes_by_stream_and_in_each_by_age() -> None:
         (Stream.JOBS, OLDER_EPOCH),
         (Stream.JOBS, EPOCH),
         (Stream.EVENTS, EPOCH),
+        (Stream.READINGS, EPOCH),
         (Stream.LOGS, OLDER_EPOCH),
         (Stream.LOGS, EPOCH),
     ]

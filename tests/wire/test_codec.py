@@ -135,8 +135,8 @@ def test_unknown_fields_are_passed_over_at_every_level() -> None:
 
 
 def _with_unknown_fields(value: object, depth: int = 1, key: str = "") -> object:
-    # Free maps (fields, timings) have no unknown keys, and the bytes of an unknown body are kept as they are.
-    if isinstance(value, dict) and key not in {"f", "tm"} and value.get("k") != "new":
+    # Free maps (fields, timings, counters by kind) have no unknown keys; an unknown body's bytes are kept as they are.
+    if isinstance(value, dict) and key not in {"f", "tm", "ck", "fk", "fl"} and value.get("k") != "new":
         return {name: _with_unknown_fields(item, depth + 1, name) for name, item in value.items()} | {"~new": [depth]}
     if isinstance(value, list):
         return [_with_unknown_fields(item, depth + 1) for item in value]

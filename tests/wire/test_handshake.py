@@ -28,7 +28,7 @@ from wire.codec import decode_agent, decode_hub, encode, unsigned_sha256
 from wire.errors import LocalProtocolError
 from wire.frames import Bye, Challenge, HeldRange, Hello, Refused, Stream, StreamHave, Welcome
 from wire.handshake import fingerprint
-from wire.limits import FRAME_BYTES_MAX, FRAME_BYTES_UNAUTHENTICATED_MAX, HANDSHAKE_S
+from wire.limits import FRAME_BYTES_MAX, FRAME_BYTES_UNAUTHENTICATED_MAX, HANDSHAKE_S, MINOR_VERSION
 from wire.reasons import Reason
 from wire.session import (
     Acknowledged,
@@ -119,6 +119,7 @@ def test_what_the_hub_has_already_is_acknowledged_at_once() -> None:
     assert [(want.epoch, want.stream, want.after_seq) for want in wants] == [
         (EPOCH, Stream.JOBS, 1),
         (EPOCH, Stream.EVENTS, 0),
+        (EPOCH, Stream.READINGS, 0),
         (EPOCH, Stream.LOGS, 0),
     ]
 
@@ -290,7 +291,7 @@ def welcomed_by(
 ) -> list[AgentInput]:
     """What an agent makes of a welcome signed like this."""
     agent = agent_session()
-    agent.receive(encode(Challenge(nonce=HUB_NONCE, hub_key=HUB_KEY, minor=0)), 0.0)
+    agent.receive(encode(Challenge(nonce=HUB_NONCE, hub_key=HUB_KEY, minor=MINOR_VERSION)), 0.0)
     agent.frames_to_send()
     welcome = welcome_for(hello_with(), **changes)
     if not says_what_it_has:
