@@ -6,7 +6,7 @@ for results. A full disk loses no result (the caller tries again) and makes the 
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -128,15 +128,20 @@ class Outbox:
         """
         return await self.append_stamped(self._stamped(bodies))
 
-    async def append_stamped(self, stamped: Sequence[Stamped]) -> list[int]:
-        """Store events that happened at their own times, durably, all or none; their numbers.
+    async def append_stamped(self, stamped: Sequence[Stamped], marks: Mapping[str, bytes] | None = None) -> list[int]:
+        """Store events that happened at their own times, and marks with them, durably, all or none; their numbers.
 
         Raises:
             OutboxRefused: the disk did not take them.
         """
-        numbers = await self._call(self._file.append, stamped)
-        self.on_append()
+        numbers = await self._call(self._file.append, stamped, marks)
+        if stamped:
+            self.on_append()
         return numbers
+
+    async def marks(self) -> dict[str, bytes]:
+        """See `OutboxFile.marks`."""
+        return await self._call(self._file.marks)
 
     # --- replay ---------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ The tables are in `agent.outbox_schema`, what is dropped in `agent.outbox_bounds
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,6 +51,9 @@ INSERT_EVENT = (
 )
 ROWS_DROPPED_MIN = 2
 EventRow = tuple[str, str, int, int, bytes, int, int]
+
+
+PUT_MARK = "INSERT INTO marks (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
 class OutboxRefused(AgentError):
@@ -166,14 +169,23 @@ class OutboxFile:
 
     # --- events ---------------------------------------------------------------------------------------------------
 
-    def append(self, bodies: Sequence[tuple[EventBody, int, int]]) -> list[int]:
+    def append(
+        self, bodies: Sequence[tuple[EventBody, int, int]], marks: Mapping[str, bytes] | None = None
+    ) -> list[int]:
         """Store events, each (body, unix ms, monotonic ns); their numbers, in order. One transaction, one fsync.
+
+        ``marks`` are kept by name with them: how far whoever made the events has got.
 
         Raises:
             OutboxRefused: none of them was stored.
         """
         with self._rewinding(), self._transaction() as database:
+            database.executemany(PUT_MARK, (marks or {}).items())
             return self._insert(database, bodies)
+
+    def marks(self) -> dict[str, bytes]:
+        """All marks, as last stored."""
+        return dict(self._database.execute("SELECT name, value FROM marks").fetchall())
 
     @contextmanager
     def _rewinding(self) -> Iterator[None]:
@@ -450,3 +462,4 @@ def _write_salvaged(database: sqlite3.Connection, found: Salvaged, saved: Restor
         database.executemany(INSERT_EVENT, [_row_of(epoch, stream, event) for event in events])
     database.executemany("INSERT OR IGNORE INTO jobs VALUES (?, ?, ?, ?, ?)", found.jobs)
     database.executemany("INSERT OR IGNORE INTO ended (job, attempt, epoch, seq) VALUES (?, ?, ?, ?)", found.ended)
+    database.executemany(PUT_MARK, found.marks.items())

@@ -30,6 +30,7 @@ class Salvaged(Struct):
     events: dict[Key, list[Event]] = field(default_factory=dict)
     jobs: list[Job] = field(default_factory=list)
     ended: list[End] = field(default_factory=list)
+    marks: dict[str, bytes] = field(default_factory=dict)
 
 
 class Restored(Struct):
@@ -63,6 +64,9 @@ def salvage(path: Path) -> Salvaged:
         found.jobs = [job for row in jobs if (job := _job(row)) is not None]
         ended = _rows(database, "ended", "job, attempt, epoch, seq")
         found.ended = [end for row in ended if (end := _end(row)) is not None]
+        for name, value in _rows(database, "marks", "name, value"):
+            if isinstance(name, str) and isinstance(value, bytes):
+                found.marks[name] = value
     finally:
         database.close()
     known = set(found.epochs)

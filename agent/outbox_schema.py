@@ -34,6 +34,7 @@ CREATE TABLE ended (
     ordinal INTEGER PRIMARY KEY AUTOINCREMENT, job TEXT NOT NULL, attempt INTEGER NOT NULL,
     epoch TEXT NOT NULL, seq INTEGER NOT NULL, UNIQUE (job, attempt)
 );
+CREATE TABLE marks (name TEXT PRIMARY KEY, value BLOB NOT NULL);
 """
 
 UPGRADES = {
@@ -41,6 +42,7 @@ UPGRADES = {
     1: """
 ALTER TABLE events ADD COLUMN time_ms INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE events ADD COLUMN monotonic_ns INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE marks (name TEXT PRIMARY KEY, value BLOB NOT NULL);
 """,
 }
 """From each older version to the next."""

@@ -404,3 +404,13 @@ def test_sqlite_runs_as_durably_as_promised(reopen: Open) -> None:
     database: sqlite3.Connection = reopen()._database
     assert database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert database.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
+
+
+def test_marks_are_kept_with_the_events_they_came_with_or_not_at_all(reopen: Open) -> None:
+    outbox = reopen()
+    outbox.append([(event("x"), 1, 1)], {"file:a": b"12", "file:b": b"7"})
+    outbox.append([], {"file:a": b"20"})
+    fill_disk(outbox)
+    with pytest.raises(OutboxRefused):
+        outbox.append([(event("x" * 8000), 1, 1)] * 100, {"file:a": b"99"})
+    assert reopen().marks() == {"file:a": b"20", "file:b": b"7"}
