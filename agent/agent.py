@@ -31,6 +31,7 @@ from agent.jobs import Jobs
 from agent.local import LocalStatus, LocalView, by_name, hub_view, is_healthy
 from agent.notify import Notifier, keep_told
 from agent.outbox import Outbox, open_outbox
+from agent.sampler import keep_samples
 from agent.sensors.gpu import GpuSensor
 from agent.sensors.host import HostSensor
 from agent.tasks import Tasks
@@ -153,6 +154,7 @@ class Agent:
         tasks.start(keep_told(notifier, self._notify_text, clock=self._clock, watchdog_s=config.watchdog_s))
         tasks.start(read_host(board, HostSensor(config.data_dir), clock=self._clock, every_s=config.readings_s))
         tasks.start(read_gpus(board, gpu_sensor, outbox=outbox, clock=self._clock, every_s=config.gpu_readings_s))
+        tasks.start(keep_samples(board, outbox, clock=self._clock, every_s=lambda: self._view.sample_s))
         desk, workers = await self._jobs(outbox, client)
         for worker in workers:
             stack.push_async_callback(worker.close)

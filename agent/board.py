@@ -37,11 +37,11 @@ class Board:
         self.outbox: Callable[[], OutboxReading] = lambda: OutboxReading(events_held=0, bytes_held=0)
         self.draining = False
         self.on_change: Callable[[], None] = lambda: None
-        """Called when something an operator watches has changed; readings alone wait for the heartbeat."""
+        """Called when the picture may have changed; `agent.push` decides what that is worth."""
         self._hostname = socket.gethostname()[:NAME_CHARS_MAX] or "unknown"
 
     def changed(self) -> None:
-        """Something an operator watches has changed."""
+        """The picture may have changed."""
         self.on_change()
 
     def picture(self) -> NodeStatus:
@@ -70,6 +70,7 @@ async def read_host(board: Board, sensor: HostSensor, *, clock: Clock, every_s: 
         else:
             log.warning("sensor.host_blocked", deadline_s=HOST_DEADLINE_S)
             board.host = HostReading()
+        board.changed()
         await clock.sleep(every_s)
 
 
@@ -83,7 +84,7 @@ async def read_gpus(board: Board, sensor: GpuSensor, *, outbox: Outbox, clock: C
         if report.problem is not last:
             last = report.problem
             await _say_problem(report, outbox)
-            board.on_change()
+        board.changed()
         missing = report.problem is Problem.MISSING
         await clock.sleep(GPU_MISSING_RECHECK_S if missing else every_s)
 

@@ -28,7 +28,7 @@ from agent.job_desk import JobDesk
 from agent.outbox import Outbox
 from agent.uplink_session import SessionPump, Sink
 from wire.frames import AssignJob, CancelJob, Hello, JobReply, Level, Welcome
-from wire.limits import FRAME_BYTES_MAX, MINOR_VERSION, PROTOCOL
+from wire.limits import FRAME_BYTES_MAX, MINOR_VERSION, PROTOCOL, SAMPLE_S
 from wire.reasons import Reason
 from wire.session import AgentSession
 
@@ -72,6 +72,8 @@ class UplinkView(Struct):
     lost_after_s: float = 45.0
     clock_skew_ms: int | None = None
     """The hub's wall clock less ours, at the last welcome."""
+    sample_s: float = SAMPLE_S
+    """Between two samples for the history, as the last welcome said."""
 
 
 class NodeFacts(Struct, frozen=True):
@@ -148,7 +150,7 @@ class Uplink(Sink):
         """See `Sink`."""
         view = self.view
         view.state, view.session, view.hub_id = State.OPEN, welcome.session, welcome.hub_id
-        view.attempts, view.lost_after_s = 0, welcome.lost_after_s
+        view.attempts, view.lost_after_s, view.sample_s = 0, welcome.lost_after_s, welcome.sample_s
         view.last_ack_s = self._clock.monotonic()
         view.clock_skew_ms = welcome.time_ms - self._clock.unix_ms()
         log.info("uplink.open", session=welcome.session, hub=self._hub.base, clock_skew_ms=view.clock_skew_ms)

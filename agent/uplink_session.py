@@ -1,8 +1,7 @@
 """One session on one socket: three tasks around one `AgentSession`, which itself does no I/O.
 
 The reader feeds what comes; the sender keeps heartbeats, deadlines and lease renewals, and is the only one that writes,
-each frame under a deadline; the replayer reads the outbox and forgets what is acknowledged, so that a slow disk delays
-no heartbeat.
+each frame under a deadline; the `agent.replayer` reads the outbox, so that a slow disk delays no heartbeat.
 """
 
 import asyncio
@@ -17,9 +16,10 @@ from agent.board import Board
 from agent.clock import Clock, wait_event
 from agent.job_desk import JobDesk
 from agent.outbox import Outbox
-from agent.outbox_file import OutboxRefused
-from wire.frames import AssignJob, CancelJob, Event, Gap, JobReply, Stream, Welcome
-from wire.limits import SEND_DEADLINE_S
+from agent.push import Pusher
+from agent.replayer import Replayer
+from wire.frames import AssignJob, CancelJob, JobReply, Welcome
+from wire.limits import READINGS_S, SEND_DEADLINE_S
 from wire.reasons import WEBSOCKET_CLOSE_BASE, Reason
 from wire.session import (
     Acknowledged,
@@ -38,11 +38,8 @@ from wire.session import (
 
 log = structlog.get_logger(__name__)
 
-STATUS_EVERY_S = 0.5
-"""Between two pushes of a changed status: progress and states coalesce, heartbeats are not affected."""
 CLOSE_S = 2.0
 """For the closing handshake; a silent hub gets no more."""
-DISK_RETRY_S = 5.0
 CLOSE_REASON_BYTES_MAX = 120
 TOO_BIG = 1009
 
@@ -97,36 +94,30 @@ class SessionPump:
         self._socket = socket
         self._session = session
         self._sink = sink
-        self._outbox = outbox
         self._board = board
         self._desk = desk
         self._clock = clock
         self._wake = asyncio.Event()
-        self._replay = asyncio.Event()
-        self._sent = asyncio.Event()
-        self._acks: dict[tuple[str, Stream], int] = {}
+        self._replayer = Replayer(session, outbox, clock=clock, on_frames=self._wake.set)
+        self._pusher = Pusher(READINGS_S)
         self._ended: Ended | None = None
         self._refused = False
         self._error: Exception | None = None
         self._fault: BaseException | None = None
         """Of ours: raised by ``run``."""
         self._opened_s: float | None = None
-        self._touched = False
-        self._status_due_s = 0.0
         self._renewed_s = 0.0
-        self._resume = False
-        self._epochs = {held.epoch for held in outbox.held}
 
     # --- from the rest of the agent -------------------------------------------------------------------------------
 
     def touch(self) -> None:
-        """Push the status soon."""
-        self._touched = True
+        """The picture may have changed: look whether to push it."""
+        self._pusher.touch()
         self._wake.set()
 
     def appended(self) -> None:
         """The outbox holds something new."""
-        self._replay.set()
+        self._replayer.wake()
 
     def reply(self, reply: JobReply) -> None:
         """Answer an offer."""
@@ -144,7 +135,7 @@ class SessionPump:
 
     async def run(self) -> Outcome:
         """Hold the session until it ends, whoever ends it; the socket is closed when this returns."""
-        tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._replay_all())]
+        tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._replay())]
         for task in tasks:
             task.add_done_callback(self._on_task_done)
         try:
@@ -174,7 +165,7 @@ class SessionPump:
             detail=ended.detail,
             wait_s=ended.wait_s,
             refused=self._refused,
-            resume=self._resume,
+            resume=self._replayer.more_epochs,
         )
 
     async def _close(self) -> None:
@@ -212,18 +203,16 @@ class SessionPump:
             match each:
                 case Opened():
                     self._opened_s = self._clock.monotonic()
-                    self._status_due_s = self._renewed_s = 0.0
-                    self._touched = True
+                    self._renewed_s = 0.0
+                    self._pusher = Pusher(each.welcome.readings_s)
                     self._sink.opened(each.welcome)
-                    self._replay.set()
+                    self._replayer.wake()
                 case Acknowledged():
-                    self._acks[each.epoch, each.stream] = each.seq
-                    self._replay.set()
+                    self._replayer.acknowledged(each.epoch, each.stream, each.seq)
                 case Heard():
                     self._sink.heard()
                 case HeartbeatDue() | FullStatusWanted():
-                    self._status_due_s = 0.0
-                    self._touched = True
+                    self._pusher.want()
                 case JobAssigned():
                     self._sink.assigned(each.frame)
                 case JobCancelled():
@@ -255,19 +244,21 @@ class SessionPump:
         """When the sender has to wake up by itself."""
         due = [self._session.next_deadline() or self._clock.monotonic()]
         if self._session.is_open:
-            if self._touched:
-                due.append(self._status_due_s)
+            status_due_s = self._pusher.due_s()
+            if status_due_s is not None:
+                due.append(status_due_s)
             every_s = self._desk.renew_every_s()
             if every_s is not None:
                 due.append(self._renewed_s + every_s)
         return min(due)
 
     def _push_status(self, now_s: float) -> None:
-        if not self._touched or now_s < self._status_due_s:
+        due_s = self._pusher.due_s()
+        if due_s is None or now_s < due_s:
             return
-        self._touched = False
-        self._status_due_s = now_s + STATUS_EVERY_S
-        self._session.send_status(self._board.picture(), now_s, self._clock.unix_ms(), self._clock.monotonic_ns())
+        picture = self._board.picture()
+        if self._pusher.decide(picture, now_s):
+            self._session.send_status(picture, now_s, self._clock.unix_ms(), self._clock.monotonic_ns())
 
     def _renew(self, now_s: float) -> None:
         every_s = self._desk.renew_every_s()
@@ -294,62 +285,13 @@ class SessionPump:
             except (ConnectionClosed, OSError) as error:
                 self._error = self._error or error
                 return False
-        self._sent.set()
+        self._replayer.sent()
         return True
 
-    # --- the outbox -----------------------------------------------------------------------------------------------
-
-    async def _replay_all(self) -> None:
-        while True:
-            await self._replay.wait()
-            self._replay.clear()
-            try:
-                await self._forget_acknowledged()
-                while await self._replay_some():
-                    await self._sent.wait()
-                    await self._forget_acknowledged()
-            except OutboxRefused as refused:
-                log.warning("outbox.unreadable", error=str(refused), retry_s=DISK_RETRY_S)
-                await self._clock.sleep(DISK_RETRY_S)
-                self._replay.set()
-                continue
-            self._resume_if_older_wait()
-
-    async def _forget_acknowledged(self) -> None:
-        while self._acks:
-            (epoch, stream), seq = self._acks.popitem()
-            await self._outbox.acknowledge(epoch, stream, seq)
-
-    async def _replay_some(self) -> bool:
-        """Hand the session the next events in the order of replay; whether there were any."""
-        last = {(held.epoch, held.stream): held.last for held in self._outbox.held}
-        for want in self._session.wants_events():
-            if last.get((want.epoch, want.stream), 0) <= want.after_seq:
-                continue
-            events = await self._outbox.read(want.epoch, want.stream, want.after_seq, want.count_max, want.bytes_max)
-            if not events or not self._session.is_open:
-                continue
-            first = _first_seq(events[0])
-            if first > want.after_seq + 1:
-                detail = f"the hub has stream {want.stream} up to {want.after_seq} and had acknowledged {first - 1}"
-                self.say_bye(Reason.GENERATION_WENT_BACK, detail)
-                return False
-            self._sent.clear()
-            self._session.send_events(want.epoch, want.stream, events)
-            self._wake.set()
-            return True
-        return False
-
-    def _resume_if_older_wait(self) -> None:
-        """A hello lists only so many ranges: when its older epochs are delivered, the next session takes the rest."""
-        waiting = {held.epoch for held in self._outbox.held} - {self._outbox.epoch}
-        if self._session.is_open and waiting and not waiting & self._epochs:
-            self._resume = True
-            self.say_bye(Reason.GOODBYE, "more epochs to replay in the next session")
-
-
-def _first_seq(event: Event) -> int:
-    return event.body.first if isinstance(event.body, Gap) else event.seq
+    async def _replay(self) -> None:
+        """Replay until there is a reason to end the session."""
+        ending = await self._replayer.run()
+        self.say_bye(ending.reason, ending.detail)
 
 
 def _closed_normally(socket: ClientConnection) -> Exception | None:
