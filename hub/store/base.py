@@ -225,12 +225,32 @@ class Store(Protocol):
         """Committed heads of these epochs' streams; a stream without one has none."""
 
     async def ingest(
-        self, agent_id: str, epoch: str, stream: Stream, events: Sequence[Event], received_at_ms: int, applies: Applies
+        self,
+        agent_id: str,
+        epoch: str,
+        stream: Stream,
+        events: Sequence[Event],
+        received_at_ms: int,
+        applies: Applies,
+        *,
+        sampled_at: Callable[[Event], int] | None = None,
+        left_out: str = "",
     ) -> IngestResult:
         """Store new events, move the head and apply job events to their jobs: all in one transaction.
 
         Events at or below the head were stored before and are passed over. An event that speaks of a job that is not
-        the agent's is stored like any other, touches no job and is told in ``foreign``.
+        the agent's is stored like any other, touches no job and is told in ``foreign``. Readings become samples, log
+        records go to their own table.
+
+        Args:
+            agent_id: whose they are.
+            epoch: the run of the agent that made them.
+            stream: of all of them.
+            events: ascending, without holes.
+            received_at_ms: by the hub's clock.
+            applies: what a job event does.
+            sampled_at: when readings were made, by the hub's clock; the node's own time if left out.
+            left_out: why the content is not stored. The head moves, and what the hub saw tells how many were left out.
 
         Raises:
             HoleInStream: the first new event does not follow the head.

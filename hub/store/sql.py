@@ -28,6 +28,7 @@ from hub.store.records import (
     StoredEvent,
     StreamHead,
 )
+from hub.store.sql_intake import Batch, Intake, SampledAt
 from hub.store.writer import QUEUE_MAX, Writer, complaint
 from wire.frames import Event, Stream
 from wire.jobs import JobState
@@ -45,7 +46,9 @@ class SqlStore:
         self._writing = writing
         self._reading = reading
         self._connection = writing.connect()
-        self.writer = Writer(self._connection)
+        self.intake = Intake()
+        self._take = self.intake.take  # one object, so that the writer sees that operations are of one kind
+        self.writer = Writer(self._connection, self.intake.forget)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
         self._closed = False
 
@@ -214,11 +217,23 @@ class SqlStore:
         events: Sequence[Event],
         received_at_ms: int,
         applies: Applies,
+        *,
+        sampled_at: SampledAt | None = None,
+        left_out: str = "",
     ) -> IngestResult:
         """Store new events."""
-        return await self.writer.submit(
-            lambda c: sql_work.ingest(c, agent_id, epoch, stream, events, received_at_ms, applies)
+        batch = Batch(
+            agent_id=agent_id,
+            epoch=epoch,
+            stream=stream,
+            events=events,
+            received_at_ms=received_at_ms,
+            applies=applies,
+            sampled_at=sampled_at,
+            left_out=left_out,
         )
+        result: IngestResult = await self.writer.submit_together(self._take, batch)
+        return result
 
     async def node_events(
         self,

@@ -2,15 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import ColumnElement, Connection, Select, func, insert, select, tuple_, update
+from sqlalchemy import Connection, Select, func, insert, select, tuple_, update
 
 from hub.store.base import (
     PAGE_MAX,
-    Applies,
-    ForeignReference,
-    HoleInStream,
     IdempotencyConflict,
-    IngestResult,
     KeyTaken,
     NameTaken,
     Step,
@@ -27,8 +23,7 @@ from hub.store.records import (
 )
 from hub.store.rows import from_row, to_row
 from hub.store.schema import ARTIFACTS, ATTEMPTS, CIRCUITS, EVENTS, HUB_EVENTS, JOBS, STREAM_HEADS
-from wire.codec import encode_event
-from wire.frames import Event, EventBody, Gap, Stream, UnknownBody
+from wire.frames import EventBody, Stream, UnknownBody
 from wire.jobs import ENDED, JobState
 
 _BULK = {"proof", "public", "outputs"}
@@ -182,80 +177,9 @@ def heads(connection: Connection, agent_id: str, epochs: Sequence[str]) -> list[
     return [from_row(StreamHead, row) for row in rows.mappings()]
 
 
-def ingest(
-    connection: Connection,
-    agent_id: str,
-    epoch: str,
-    stream: Stream,
-    events: Sequence[Event],
-    received_at_ms: int,
-    applies: Applies,
-) -> IngestResult:
-    """Store what is new, move the head, apply job events. See `hub.store.base.Store.ingest`."""
-    here = _head_of(agent_id, epoch, stream)
-    head = connection.scalar(select(STREAM_HEADS.c.seq).where(*here))
-    if head is None:
-        connection.execute(
-            insert(STREAM_HEADS), {"agent_id": agent_id, "epoch": epoch, "stream": stream.value, "seq": 0}
-        )
-        head = 0
-    new = [event for event in events if event.seq > head]
-    if not new:
-        return IngestResult(head=head, stored=0)
-    first = new[0].body.first if isinstance(new[0].body, Gap) else new[0].seq
-    if first > head + 1:
-        raise HoleInStream(f"stream {stream} of epoch {epoch}: event {first} does not follow event {head}")
-    connection.execute(
-        insert(EVENTS),
-        [
-            {
-                "agent_id": agent_id,
-                "epoch": epoch,
-                "stream": stream.value,
-                "seq": event.seq,
-                "time_ms": event.time_ms,
-                "received_at_ms": received_at_ms,
-                "kind": kind_of(event.body),
-                "packed": encode_event(event),
-            }
-            for event in new
-        ],
-    )
-    connection.execute(update(STREAM_HEADS).where(*here).values(seq=new[-1].seq))
-    pictures: dict[str, JobPicture] = {}
-    foreign = []
-    for event in new if stream is Stream.JOBS else ():
-        said = applies(event.body)
-        if said is None:
-            continue
-        job_id, step = said
-        try:
-            changed = _apply(connection, job_id, step)
-        except ForeignReference as error:
-            foreign.append(str(error))
-        else:
-            if changed is not None:
-                pictures[job_id] = changed
-    return IngestResult(head=new[-1].seq, stored=len(new), pictures=tuple(pictures.values()), foreign=tuple(foreign))
-
-
-def _apply(connection: Connection, job_id: str, step: Step) -> JobPicture | None:
-    if job(connection, job_id) is None:
-        raise ForeignReference(f"there is no job {job_id}")
-    return change_job(connection, job_id, step)
-
-
 def kind_of(body: EventBody) -> str:
     """The tag of an event's body."""
     return body.kind if isinstance(body, UnknownBody) else str(body.__struct_config__.tag)
-
-
-def _head_of(agent_id: str, epoch: str, stream: Stream) -> tuple[ColumnElement[bool], ...]:
-    return (
-        STREAM_HEADS.c.agent_id == agent_id,
-        STREAM_HEADS.c.epoch == epoch,
-        STREAM_HEADS.c.stream == stream.value,
-    )
 
 
 def node_events(

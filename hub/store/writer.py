@@ -3,13 +3,17 @@
 An fsync costs milliseconds, so whatever queued up during one commit shares the next. Each operation runs in a
 savepoint of its own: one that fails takes nothing else with it, and its caller gets its exception. When the database
 itself fails (a full disk), every operation of the batch has failed.
+
+Operations of one kind that stand side by side can share statements and a savepoint as well (`Together`). When that
+fails they are tried again, each by itself, so that again only the one that cannot be done fails.
 """
 
 import asyncio
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, TypeVar
 
 import structlog
@@ -29,20 +33,35 @@ BATCH_MAX = 256
 
 Result = TypeVar("Result")
 Operation = Callable[[Connection], Result]
+Together = Callable[[Connection, Sequence[Any]], Sequence[Any]]
+"""Does many operations of one kind at once, from what each was given to what each gives; an exception stands for one
+that cannot be done and has changed nothing."""
 
 
 class _Pending(Struct, eq=False):
-    operation: Operation[Any]
+    together: Together | None
+    """None: it is done by itself."""
+    given: Any
+    """What ``together`` takes, else the operation."""
     future: asyncio.Future[Any]
     result: Any = None
     error: BaseException | None = None
+
+    def settle(self, result: Any) -> None:
+        """What came of it, done together with others."""
+        if isinstance(result, BaseException):
+            self.error = result
+        else:
+            self.result = result
 
 
 class Writer:
     """Runs operations in the order of their submission. Made and closed on the event loop."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, after_undoing: Callable[[], None] = lambda: None) -> None:
         self._connection = connection
+        self._after_undoing = after_undoing
+        """Called on the thread when something was undone, so that nobody goes on remembering it."""
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
         self._room = asyncio.Semaphore(QUEUE_MAX)
@@ -68,13 +87,20 @@ class Writer:
             StoreClosed: the store is shutting down.
             StoreUnavailable: the database could not take it.
         """
+        result: Result = await self._submit(None, operation)
+        return result
+
+    async def submit_together(self, together: Together, given: Any) -> Any:
+        """The same for an operation that may share its statements with its neighbours."""
+        return await self._submit(together, given)
+
+    async def _submit(self, together: Together | None, given: Any) -> Any:
         async with self._room:
             if self._closed:
                 raise StoreClosed("the store is closed; nothing was written")
-            pending = _Pending(operation, self._loop.create_future())
+            pending = _Pending(together, given, self._loop.create_future())
             self._queue.put(pending)
-            result: Result = await pending.future
-            return result
+            return await pending.future
 
     async def close(self) -> None:
         """Commit what is queued, then stop. The connection stays its owner's to close."""
@@ -97,7 +123,7 @@ class Writer:
                     log.exception("the store's writer failed", operations=len(batch))
                     for pending in batch:
                         pending.error = StoreUnavailable("the store's writer failed; the hub's log says more")
-                    _begin_anew(self._connection)
+                    self._undone()
                 self._loop.call_soon_threadsafe(_resolve, batch)
 
     def _batch(self) -> tuple[list[_Pending], bool]:
@@ -119,32 +145,68 @@ class Writer:
         began_s = time.monotonic()
         try:
             with connection.begin():
-                for pending in batch:
-                    self._attempt(connection, pending)
+                for alike in _alike(batch):
+                    self._attempt_together(connection, alike)
         except SQLAlchemyError as error:
             log.error("the store could not commit", error=complaint(error), operations=len(batch))  # noqa: TRY400 - a trace adds nothing
             for pending in batch:
                 pending.error = StoreUnavailable(f"the store could not commit: {complaint(error)}")
-            _begin_anew(connection)
+            self._undone()
         else:
             self.commits += 1
             self.operations += len(batch)
         finally:
             self.commit_s_total += time.monotonic() - began_s
 
-    @staticmethod
-    def _attempt(connection: Connection, pending: _Pending) -> None:
+    def _undone(self) -> None:
+        _begin_anew(self._connection)
+        self._after_undoing()
+
+    def _attempt_together(self, connection: Connection, alike: Sequence[_Pending]) -> None:
+        """Neighbours of one kind in one savepoint; if they fail, each in its own."""
+        together = alike[0].together
+        if together is None or len(alike) == 1:
+            for pending in alike:
+                self._attempt(connection, pending)
+            return
         try:
             with connection.begin_nested():
-                pending.result = pending.operation(connection)
+                results = together(connection, [pending.given for pending in alike])
+        except OperationalError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whose fault it is shows when each is tried by itself
+            log.info("operations are tried one by one", operations=len(alike), error=complaint(error))
+            self._after_undoing()
+            for pending in alike:
+                self._attempt(connection, pending)
+            return
+        for pending, result in zip(alike, results, strict=True):
+            pending.settle(result)
+
+    def _attempt(self, connection: Connection, pending: _Pending) -> None:
+        try:
+            with connection.begin_nested():
+                if pending.together is None:
+                    pending.result = pending.given(connection)
+                else:
+                    (result,) = pending.together(connection, [pending.given])
+                    pending.settle(result)
         except OperationalError:
             raise  # a full disk or a broken file: SQLite may have undone the transaction already, so all of it failed
         except StoreError as error:
             pending.error = error
+            self._after_undoing()
         except SQLAlchemyError as error:
             pending.error = StoreUnavailable(f"the store could not write: {complaint(error)}")
+            self._after_undoing()
         except Exception as error:  # noqa: BLE001 - the outermost line of someone else's operation: it is their error
             pending.error = error
+            self._after_undoing()
+
+
+def _alike(batch: Sequence[_Pending]) -> Iterator[list[_Pending]]:
+    """The batch in runs of operations that can be done together."""
+    return (list(run) for _, run in groupby(batch, key=lambda pending: id(pending.together) if pending.together else 0))
 
 
 def _begin_anew(connection: Connection) -> None:
