@@ -1,0 +1,34 @@
+"""Keeps the board's picture of the daemon fresh, and says what happened there into the outbox."""
+
+import structlog
+
+from agent.board import Board
+from agent.clock import Clock
+from agent.outbox import Outbox
+from agent.sensors.cuzk.sensor import CuzkSensor
+from wire.engines import EngineState
+from wire.frames import Level
+
+log = structlog.get_logger(__name__)
+
+ABSENT_RECHECK_S = 10.0
+"""Where no daemon was ever seen, one is looked for this seldom."""
+
+
+async def read_engines(board: Board, sensor: CuzkSensor, *, outbox: Outbox, clock: Clock, every_s: float) -> None:
+    """Read for ever."""
+    last: EngineState | None = None
+    while True:
+        began_s = clock.monotonic()
+        report = await sensor.read()
+        board.engines = [] if report.reading is None else [report.reading]
+        state = None if report.reading is None else report.reading.state
+        if state is not last:
+            last = state
+            board.changed()
+        for event in report.events:
+            say = log.info if event.level is Level.INFO else log.warning
+            say(event.kind, detail=event.detail, **event.fields)
+            await outbox.say(event.kind, event.detail, event.level, **event.fields)
+        wait_s = ABSENT_RECHECK_S if report.reading is None else every_s
+        await clock.sleep(max(0.0, wait_s - (clock.monotonic() - began_s)))
