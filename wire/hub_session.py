@@ -103,7 +103,7 @@ class HubSession(Peer[HubState]):
             return []
         farewell = Bye if self.is_open else Refused
         try:
-            frame, plain = decode_agent_and_plain(data, self._limit_bytes)
+            frame, plain = decode_agent_and_plain(data, self._limit_bytes, strict=not self.is_open)
             self._move(type(frame))
             inputs = self._act_on(frame, plain, data)
         except RemoteProtocolError as problem:

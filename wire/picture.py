@@ -26,6 +26,7 @@ def _keys_of(kind: type[Struct]) -> frozenset[str]:
 
 _STATUS = dict(zip(NodeStatus.__struct_fields__, NodeStatus.__struct_encode_fields__, strict=True))
 _CHANGES = dict(zip(NodeChanges.__struct_fields__, NodeChanges.__struct_encode_fields__, strict=True))
+_HOST = _STATUS["host"]
 _STATUS_KEYS = _keys_of(NodeStatus)
 _HOST_KEYS = _keys_of(HostReading)
 _LISTS = (
@@ -71,17 +72,18 @@ class Picture:
             self._change(changes)
 
     def _tell(self, told: Plain) -> None:
+        if not told:
+            return
+        told = _known(told, _STATUS_KEYS)
         self._plain.update(told)
-        # A peer may know more fields than we do, or invent them: what nobody here reads is not kept.
-        _pruned(self._plain, _STATUS_KEYS)
-        if (host := told.get(_STATUS["host"])) is not None:
-            _pruned(host, _HOST_KEYS)
+        if (host := told.get(_HOST)) is not None:
+            self._plain[_HOST] = _known(host, _HOST_KEYS)
         for _, key, known, _ in _LISTS:
-            for part in told.get(key, ()):
-                _pruned(part, known)
+            if (parts := told.get(key)) is not None:
+                self._plain[key] = [_known(part, known) for part in parts]
 
     def _check(self, changes: Plain) -> None:
-        if changes.get(_CHANGES["host"]) is not None and _STATUS["host"] not in self._plain:
+        if changes.get(_CHANGES["host"]) is not None and _HOST not in self._plain:
             raise RemoteProtocolError(Reason.OUT_OF_ORDER, "a change of the host, which was never told")
         for where, key, _, word in _LISTS:
             known = len(self._plain.get(key, ()))
@@ -92,17 +94,12 @@ class Picture:
 
     def _change(self, changes: Plain) -> None:
         if (change := changes.get(_CHANGES["host"])) is not None:
-            host = self._plain[_STATUS["host"]]
-            host.update(change)
-            _pruned(host, _HOST_KEYS)
+            self._plain[_HOST].update(_known(change, _HOST_KEYS))
         for where, key, known, _ in _LISTS:
             for change in changes.get(where, ()):
-                part = self._plain[key][change.pop(SLOT_KEY)]
-                part.update(change)
-                _pruned(part, known)
+                self._plain[key][change.pop(SLOT_KEY)].update(_known(change, known))
 
 
-def _pruned(plain: Plain, known: frozenset[str]) -> None:
-    if len(plain) > len(known) or not known.issuperset(plain):
-        for key in plain.keys() - known:
-            del plain[key]
+def _known(plain: Plain, keys: frozenset[str]) -> Plain:
+    """The fields this version reads. A peer may know more, or invent some: what nobody here reads is not kept."""
+    return plain if keys.issuperset(plain) else {key: value for key, value in plain.items() if key in keys}

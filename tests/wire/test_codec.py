@@ -18,6 +18,7 @@ from wire.codec import (
     StreamReader,
     UnknownFrame,
     decode_agent,
+    decode_agent_and_plain,
     decode_event,
     decode_from_worker,
     decode_hub,
@@ -31,6 +32,7 @@ from wire.codec import (
 from wire.errors import FrameTooLarge, LocalProtocolError, MalformedFrame, RemoteProtocolError, UnexpectedFrame
 from wire.frames import (
     AgentFrame,
+    Bye,
     Event,
     EventBody,
     Events,
@@ -441,3 +443,36 @@ def test_a_byte_stream_of_a_frame_too_large_is_given_up_before_it_is_held() -> N
     reader = StreamReader()
     with pytest.raises(FrameTooLarge):
         reader.feed((FRAME_BYTES_MAX + 1).to_bytes(4, "big"))
+
+
+# --- an agent that has proved who it is -------------------------------------------------------------------------------
+
+
+def test_a_known_agents_frames_are_read_alike() -> None:
+    for direction, data in ALL_DATA:
+        if direction == "agent":
+            assert decode_agent_and_plain(data, strict=False)[0] == decode_agent(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x83\xa1t\xa2by\xa1c\x01\xa1c\x02",
+        b"\x83\xa1t\xa2by\xa1c\x02\xc4\x01c\x01",
+        nested(NESTING_MAX + 50),
+    ],
+    ids=["a key twice", "a key of bytes", "nesting nobody reads"],
+)
+def test_what_is_not_looked_for_in_them_does_no_harm(data: bytes) -> None:
+    frame, _ = decode_agent_and_plain(data, strict=False)
+    assert frame in (Bye(code=2), UnknownFrame("new"))
+
+
+def test_a_body_that_is_kept_unread_is_not_nested_for_ever() -> None:
+    deep: object = 1
+    for _ in range(NESTING_MAX):
+        deep = [deep]
+    event = {"s": 1, "w": 1, "m": 1, "b": {"k": "nova", "x": deep}}
+    frame = msgpack.packb({"t": "ev", "e": EPOCH, "st": "jobs", "x": [event]})
+    with pytest.raises(MalformedFrame, match="levels"):
+        decode_agent_and_plain(frame, strict=False)
