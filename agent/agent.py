@@ -32,6 +32,8 @@ from agent.local import LocalStatus, LocalView, by_name, hub_view, is_healthy
 from agent.notify import Notifier, keep_told
 from agent.outbox import Outbox, open_outbox
 from agent.sampler import keep_samples
+from agent.sensors.cuzk import CuzkSensor, read_engines
+from agent.sensors.cuzk.memory import MemoryFile
 from agent.sensors.gpu import GpuSensor
 from agent.sensors.host import HostSensor
 from agent.tasks import Tasks
@@ -42,6 +44,8 @@ from wire.frames import Capability, Level
 log = structlog.get_logger(__name__)
 
 EXIT_OK = 0
+CUZK_EVERY_S = 1.0
+"""Between two reads of a cuzk-daemon's status."""
 STOP_S = 8.0
 """For the goodbye to the hub; a hub that does not take it holds nobody up."""
 
@@ -155,6 +159,12 @@ class Agent:
         tasks.start(read_host(board, HostSensor(config.data_dir), clock=self._clock, every_s=config.readings_s))
         tasks.start(read_gpus(board, gpu_sensor, outbox=outbox, clock=self._clock, every_s=config.gpu_readings_s))
         tasks.start(keep_samples(board, outbox, clock=self._clock, every_s=lambda: self._view.sample_s))
+        if config.cuzk is not None:
+            cuzk = CuzkSensor(
+                config.cuzk, clock=self._clock, memory=MemoryFile(config.data_dir / "cuzk.json", identity.boot_id())
+            )
+            stack.push_async_callback(cuzk.close)
+            tasks.start(read_engines(board, cuzk, outbox=outbox, clock=self._clock, every_s=CUZK_EVERY_S))
         desk, workers = await self._jobs(outbox, client)
         for worker in workers:
             stack.push_async_callback(worker.close)

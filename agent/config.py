@@ -25,6 +25,9 @@ LOCAL_DEFAULT = "127.0.0.1:8471"
 PORT_MAX = 65_535
 DEVICE = re.compile(r"auto|host|cuda:(0|[1-9][0-9]{0,2})")
 SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
+CUZK_DEFAULT = "127.0.0.1:9821"
+CUZK_GRPC_DEFAULT = "unix:///run/curio/cuzk.sock,127.0.0.1:9820"
+"""As its code and as its example file have it."""
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"", "0", "false", "no", "off"})
 WORKERS = ("spawn", "external")
@@ -51,6 +54,29 @@ class HubUrl(Struct, frozen=True):
         return is_loopback(urlsplit(self.base).hostname or "")
 
 
+class GrpcAddress(Struct, frozen=True):
+    """Where a gRPC server is: a loopback ``host`` and ``port``, or a unix socket's ``path``."""
+
+    host: str = ""
+    port: int = 0
+    path: str = ""
+
+    def __str__(self) -> str:
+        if self.path:
+            return f"unix://{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class CuzkAddresses(Struct, frozen=True):
+    """Where a cuzk-daemon of this machine is looked for."""
+
+    http: tuple[str, int] = ("127.0.0.1", 9821)
+    grpc: tuple[GrpcAddress, ...] = ()
+    """In the order to try."""
+    asked: bool = False
+    """Whether the operator named it: then it is shown as down where there is none."""
+
+
 class Config(Struct, frozen=True):
     """Everything the agent is told."""
 
@@ -63,6 +89,8 @@ class Config(Struct, frozen=True):
     observe: bool = False
     """Telemetry only: no worker, no job."""
     local: tuple[str, int] | None = ("127.0.0.1", 8471)
+    cuzk: CuzkAddresses | None = None
+    """None: no cuzk-daemon is looked for."""
     ca: Path | None = None
     """Certificates to trust beside the system's, PEM."""
     insecure: bool = False
@@ -135,8 +163,8 @@ def parse_hub(text: str, *, insecure: bool, source: str = "--hub") -> HubUrl:
     return url
 
 
-def parse_local(text: str) -> tuple[str, int] | None:
-    """``HOST:PORT`` of the local view, or ``off``.
+def parse_local(text: str, source: str = "--local", example: str = LOCAL_DEFAULT) -> tuple[str, int] | None:
+    """``HOST:PORT`` on loopback, or ``off``.
 
     Raises:
         ConfigFault: something else, or not loopback.
@@ -145,12 +173,47 @@ def parse_local(text: str) -> tuple[str, int] | None:
         return None
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
-        raise ConfigFault(f"--local {text!r} must be HOST:PORT or off, for example {LOCAL_DEFAULT}")
+        raise ConfigFault(f"{source} {text!r} must be HOST:PORT or off, for example {example}")
     if not is_loopback(host):
         raise ConfigFault(
-            f"--local {text!r} is not loopback; the local view has no credentials and stays on this machine"
+            f"{source} {text!r} is not loopback; what is said there has no credentials and stays on this machine"
         )
     return host.strip("[]"), int(port)
+
+
+def parse_cuzk(http: str | None, grpc: str | None) -> CuzkAddresses | None:
+    """Where a cuzk-daemon is looked for, from ``--cuzk`` and ``--cuzk-grpc`` (None: not given).
+
+    Raises:
+        ConfigFault: an address that is none, or is not on this machine.
+    """
+    address = parse_local(http or CUZK_DEFAULT, "--cuzk", CUZK_DEFAULT)
+    ways = "" if grpc == "off" else grpc or CUZK_GRPC_DEFAULT
+    grpc_addresses = tuple(_grpc_address(way) for way in ways.split(",") if way)
+    if address is None:
+        return None
+    return CuzkAddresses(http=_dialled(address, "--cuzk"), grpc=grpc_addresses, asked=bool(http))
+
+
+def _dialled(address: tuple[str, int], source: str) -> tuple[str, int]:
+    """An address one can dial: by number, so that no name service is asked each second."""
+    host, port = address
+    if port == 0:
+        raise ConfigFault(f"{source} has port 0, which nobody can dial")
+    return "127.0.0.1" if host == "localhost" else host, port
+
+
+def _grpc_address(text: str) -> GrpcAddress:
+    path = text.removeprefix("unix://")
+    if path != text:
+        if not path.startswith("/") or len(path.encode()) > SOCKET_PATH_BYTES_MAX:
+            raise ConfigFault(f"--cuzk-grpc {text!r} must name a socket by its whole path: unix:///run/curio/cuzk.sock")
+        return GrpcAddress(path=path)
+    address = parse_local(text.removeprefix("http://"), "--cuzk-grpc", "127.0.0.1:9820 or unix:///run/curio/cuzk.sock")
+    if address is None:
+        raise ConfigFault("--cuzk-grpc off stands alone")
+    host, port = _dialled(address, "--cuzk-grpc")
+    return GrpcAddress(host=host, port=port)
 
 
 def data_dir_of(option: str | None, environ: Mapping[str, str]) -> Path:
@@ -211,6 +274,8 @@ def load(
     device: str | None = None,
     observe: bool = False,
     local: str | None = None,
+    cuzk: str | None = None,
+    cuzk_grpc: str | None = None,
     ca: str | None = None,
     insecure: bool = False,
 ) -> Config:
@@ -243,6 +308,7 @@ def load(
         device=device,
         observe=observe or _flag(environ, "PROVEWIRE_OBSERVE"),
         local=parse_local(local or environ.get("PROVEWIRE_LOCAL") or LOCAL_DEFAULT),
+        cuzk=parse_cuzk(cuzk or environ.get("PROVEWIRE_CUZK"), cuzk_grpc or environ.get("PROVEWIRE_CUZK_GRPC")),
         ca=Path(ca) if ca else None,
         insecure=insecure,
         spawn_workers=workers == "spawn",

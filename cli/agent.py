@@ -14,6 +14,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="DEV", help="auto, host or cuda:N")
     parser.add_argument("--observe", action="store_true", help="telemetry only: no worker, no job")
     parser.add_argument("--local", metavar="ADDR", help="loopback address of the local view, or off (127.0.0.1:8471)")
+    parser.add_argument(
+        "--cuzk", metavar="ADDR", help="loopback address of a cuzk-daemon's status, or off (127.0.0.1:9821)"
+    )
+    parser.add_argument("--cuzk-grpc", metavar="ADDR", help="its gRPC, HOST:PORT or unix:///PATH, or off")
     parser.add_argument("--ca", metavar="F", help="certificates to trust beside the system's, PEM")
     parser.add_argument("--insecure", action="store_true", help="allow a hub off this machine without TLS")
 
@@ -34,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
         device=args.device,
         observe=args.observe,
         local=args.local,
+        cuzk=args.cuzk,
+        cuzk_grpc=args.cuzk_grpc,
         ca=args.ca,
         insecure=args.insecure,
     )

@@ -1,10 +1,11 @@
 import pwd
+import re
 from pathlib import Path
 
 import pytest
 
 from agent import config
-from agent.config import HubUrl, devices, load, parse_hub, parse_local
+from agent.config import CuzkAddresses, GrpcAddress, HubUrl, devices, load, parse_hub, parse_local
 from agent.errors import ConfigFault
 
 SHORT = "/tmp/pw"  # noqa: S108 - never made; only its length matters
@@ -152,3 +153,47 @@ def test_who_asks_an_agent_finds_the_one_that_systemd_runs(tmp_path: Path, monke
 def test_the_units_data_dir_is_the_one_that_is_found() -> None:
     unit = (Path(__file__).parents[2] / "systemd" / "provewire-agent.service").read_text()
     assert f"PROVEWIRE_DATA_DIR={config.SYSTEM_DATA_DIR} " in unit
+
+
+# --- a cuzk-daemon --------------------------------------------------------------------------------------------------
+
+
+def test_a_cuzk_daemon_is_looked_for_where_it_usually_is(tmp_path: Path) -> None:
+    found = load({"PROVEWIRE_DATA_DIR": str(tmp_path)}).cuzk
+    assert found == CuzkAddresses(
+        http=("127.0.0.1", 9821),
+        grpc=(GrpcAddress(path="/run/curio/cuzk.sock"), GrpcAddress(host="127.0.0.1", port=9820)),
+        asked=False,
+    )
+
+
+def test_a_cuzk_daemon_that_is_named_is_asked_for(tmp_path: Path) -> None:
+    found = load(
+        {"PROVEWIRE_DATA_DIR": str(tmp_path), "PROVEWIRE_CUZK": "localhost:1234", "PROVEWIRE_CUZK_GRPC": "[::1]:5"}
+    ).cuzk
+    assert found == CuzkAddresses(http=("127.0.0.1", 1234), grpc=(GrpcAddress(host="::1", port=5),), asked=True)
+
+
+def test_no_cuzk_daemon_is_looked_for_if_told_so(tmp_path: Path) -> None:
+    assert load({"PROVEWIRE_DATA_DIR": str(tmp_path)}, cuzk="off").cuzk is None
+    found = load({"PROVEWIRE_DATA_DIR": str(tmp_path)}, cuzk_grpc="off").cuzk
+    assert found is not None
+    assert found.grpc == ()
+
+
+@pytest.mark.parametrize(
+    ("cuzk", "grpc", "words"),
+    [
+        ("10.0.0.1:9821", None, "--cuzk '10.0.0.1:9821' is not loopback"),
+        ("127.0.0.1", None, "--cuzk '127.0.0.1' must be HOST:PORT or off"),
+        ("127.0.0.1:0", None, "--cuzk has port 0"),
+        (None, "192.168.0.1:1", "--cuzk-grpc '192.168.0.1:1' is not loopback"),
+        (None, "unix://cuzk.sock", "by its whole path"),
+        (None, "off,127.0.0.1:1", "off stands alone"),
+    ],
+)
+def test_an_address_that_is_not_of_this_machine_is_refused(
+    cuzk: str | None, grpc: str | None, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigFault, match=re.escape(words)):
+        load({"PROVEWIRE_DATA_DIR": str(tmp_path)}, cuzk=cuzk, cuzk_grpc=grpc)

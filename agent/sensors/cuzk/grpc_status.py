@@ -8,8 +8,7 @@ import asyncio
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
+from agent.config import GrpcAddress
 from agent.sensors.cuzk.protobuf import Malformed, StatusMessage, status_message
 
 if TYPE_CHECKING:
@@ -30,19 +29,6 @@ RAW_BYTES_MAX = 256 * 1024
 EXTRA = "provewire[cuzk]"
 
 
-class Address(Struct, frozen=True):
-    """Where gRPC is: a loopback ``host`` and ``port``, or a unix socket's ``path``."""
-
-    host: str = ""
-    port: int = 0
-    path: str = ""
-
-    def __str__(self) -> str:
-        if self.path:
-            return f"unix://{self.path}"
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 class CallFailed(Exception):
     """GetStatus gave no status; one sentence says why."""
 
@@ -52,13 +38,13 @@ def can_call() -> bool:
     return find_spec("h2") is not None
 
 
-async def _connect(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connect(address: GrpcAddress) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     if address.path:
         return await asyncio.open_unix_connection(address.path)
     return await asyncio.open_connection(address.host, address.port)
 
 
-async def speaks_http2(address: Address, deadline_s: float) -> bool:
+async def speaks_http2(address: GrpcAddress, deadline_s: float) -> bool:
     """Whether what listens at ``address`` opens an HTTP/2 connection, as every gRPC server does.
 
     Raises:
@@ -81,7 +67,7 @@ async def speaks_http2(address: Address, deadline_s: float) -> bool:
     return head[3] == SETTINGS_TYPE and stream == 0 and size_bytes <= SETTINGS_BYTES_MAX
 
 
-async def get_status(address: Address, deadline_s: float) -> StatusMessage:
+async def get_status(address: GrpcAddress, deadline_s: float) -> StatusMessage:
     """One GetStatus. The daemon runs nvidia-smi for each: call it seldom.
 
     Raises:

@@ -4,18 +4,18 @@ What the daemon last said is kept, with its time, while it cannot be read; why i
 """
 
 import asyncio
-from collections.abc import Sequence
 
 import msgspec
 import structlog
 from msgspec import Struct
 
 from agent.clock import Clock
+from agent.config import CuzkAddresses, GrpcAddress
 from agent.outbox import Field
 from agent.sensors.cuzk import grpc_status
 from agent.sensors.cuzk.answer import Answer, parse
 from agent.sensors.cuzk.fates import Outcome, Sure
-from agent.sensors.cuzk.grpc_status import Address, CallFailed
+from agent.sensors.cuzk.grpc_status import CallFailed
 from agent.sensors.cuzk.http_status import HttpStatus
 from agent.sensors.cuzk.memory import MemoryFile
 from agent.sensors.cuzk.mend import ENGINE, Mender
@@ -52,28 +52,24 @@ class CuzkSensor:
     """Reads one daemon. ``close`` when done.
 
     Args:
-        http: where its status is, loopback.
-        grpc: where its gRPC may be, in the order to try.
+        addresses: where to look.
         clock: of the readings' times.
-        asked: whether the operator says that there is one; else nothing is shown until one is seen.
         memory: what is kept over restarts of the agent.
         deadline_s: of one read.
     """
 
     def __init__(
         self,
+        addresses: CuzkAddresses,
         *,
-        http: tuple[str, int],
-        grpc: Sequence[Address],
         clock: Clock,
-        asked: bool = False,
         memory: MemoryFile | None = None,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        self._http = HttpStatus(*http)
-        self._grpc = list(grpc)
+        self._http = HttpStatus(*addresses.http)
+        self._grpc = list(addresses.grpc)
+        self._asked = addresses.asked
         self._clock = clock
-        self._asked = asked
         self._memory = memory or MemoryFile(None, "")
         self._deadline_s = deadline_s
         self._mender: Mender | None = None
@@ -164,11 +160,11 @@ class CuzkSensor:
         raise Unreadable(
             EngineState.STATUS_DISABLED,
             f"the daemon answers gRPC at {address} and nothing listens at {self._http.address}: its HTTP status is "
-            "off, or could not bind. Set daemon.status_listen in cuzk.toml to that address and restart the daemon when no "
-            f"proof is under way; {self._grpc_note}",
+            "off, or could not bind. Set daemon.status_listen in cuzk.toml to that address and restart the daemon when "
+            f"no proof is under way; {self._grpc_note}",
         )
 
-    async def _speaking(self, end_s: float) -> tuple[Address | None, list[str]]:
+    async def _speaking(self, end_s: float) -> tuple[GrpcAddress | None, list[str]]:
         """The first address that speaks HTTP/2; what was found at the others."""
         notes = []
         for address in list(self._grpc):
@@ -183,7 +179,7 @@ class CuzkSensor:
                 notes.append(f"nothing speaks gRPC at {address}")
         return None, notes
 
-    async def _call(self, address: Address, end_s: float) -> str:
+    async def _call(self, address: GrpcAddress, end_s: float) -> str:
         """One GetStatus, taken into the reading; a sentence about it."""
         if not grpc_status.can_call():
             return f"until then this agent could read less over gRPC: pip install '{grpc_status.EXTRA}'"
@@ -222,15 +218,12 @@ class CuzkSensor:
         self._failed_reads += 1
         if state is not EngineState.OK and self._failed_reads < TROUBLE_READS:
             return
-        before, self._told_state, self._failed_reads = self._told_state, state, 0
+        before = None if self._told_state is None else self._told_state.value
+        self._told_state, self._failed_reads = state, 0
         good = state is EngineState.OK
         text = f"the cuzk-daemon's status can be read at {self._http.address}" if good else detail
         level = Level.INFO if good else Level.WARNING if state is EngineState.STATUS_DISABLED else Level.ERROR
-        fields: dict[str, Field] = {
-            "engine": ENGINE,
-            "state": state.value,
-            "before": None if before is None else before.value,
-        }
+        fields: dict[str, Field] = {"engine": ENGINE, "state": state.value, "before": before}
         events.append(NodeEvent(kind="engine.state", detail=text, level=level, fields=fields))
 
 

@@ -6,7 +6,6 @@ from agent.board import Board
 from agent.clock import Clock
 from agent.outbox import Outbox
 from agent.sensors.cuzk.sensor import CuzkSensor
-from wire.engines import EngineState
 from wire.frames import Level
 
 log = structlog.get_logger(__name__)
@@ -17,14 +16,12 @@ ABSENT_RECHECK_S = 10.0
 
 async def read_engines(board: Board, sensor: CuzkSensor, *, outbox: Outbox, clock: Clock, every_s: float) -> None:
     """Read for ever."""
-    last: EngineState | None = None
     while True:
         began_s = clock.monotonic()
         report = await sensor.read()
-        board.engines = [] if report.reading is None else [report.reading]
-        state = None if report.reading is None else report.reading.state
-        if state is not last:
-            last = state
+        engines = [] if report.reading is None else [report.reading]
+        if engines != board.engines:
+            board.engines = engines
             board.changed()
         for event in report.events:
             say = log.info if event.level is Level.INFO else log.warning
