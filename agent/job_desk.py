@@ -18,7 +18,8 @@ from agent.clock import Clock
 from agent.job_steps import Key
 from agent.jobs import CODE_INTERNAL, Jobs
 from agent.outbox import Outbox
-from agent.outbox_file import JobRecord, OutboxRefused
+from agent.outbox_file import OutboxRefused
+from agent.outbox_jobs import JobRecord
 from wire.frames import AssignJob, JobFailed, JobHeld, JobReply, JobStarted, JobStopped, JobSucceeded, Level
 from wire.limits import JOBS_HELD_MAX
 from wire.status import JobProgress

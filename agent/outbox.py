@@ -16,7 +16,9 @@ import structlog
 
 from agent.clock import Clock
 from agent.outbox_bounds import Bounds, Counts
-from agent.outbox_file import JobRecord, OutboxFile, OutboxRefused, stream_of
+from agent.outbox_file import OutboxFile, OutboxRefused
+from agent.outbox_jobs import JobRecord
+from agent.outbox_rows import stream_of
 from wire.frames import (
     Event,
     EventBody,

@@ -17,8 +17,8 @@ DROP_RATIO = 16
 EXPIRE_EVERY_S = 60.0
 BY_SIZE = (Stream.LOGS, Stream.READINGS, Stream.EVENTS)
 BY_AGE = (Stream.LOGS, Stream.READINGS)
-PLAUSIBLE_MS = 1_704_067_200_000
-"""2024: an earlier time is that of a clock nobody had set yet, and says nothing about age."""
+PLAUSIBLE_MS = 1_672_531_200_000
+"""2023: an earlier time is that of a clock nobody had set yet, and says nothing about age."""
 
 
 class DropReason(StrEnum):

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec import Struct
-
+from agent import outbox_jobs
 from agent.clock import Clock
 from agent.errors import AgentError, ConfigFault, DiskFault
 from agent.outbox_bounds import (
@@ -29,16 +28,14 @@ from agent.outbox_bounds import (
     oldest_bytes,
     outlived,
 )
-from agent.outbox_salvage import Restored, Salvaged, restored, salvage
+from agent.outbox_jobs import JobRecord
+from agent.outbox_rows import INSERT_EVENT, PUT_MARK, Head, row_of, stream_of
+from agent.outbox_salvage import Salvaged, restored, salvage, write_salvaged
 from agent.outbox_schema import is_damage, is_passing, opened, put_aside, put_back
 from wire import codec
-from wire.errors import RemoteProtocolError
-from wire.frames import AssignJob, Event, EventBody, Gap, HeldRange, LogRecord, NodeEvent, Readings, Stream
-from wire.limits import HELD_RANGES_MAX, JOBS_HELD_MAX
+from wire.frames import Event, EventBody, Gap, HeldRange, Stream
+from wire.limits import HELD_RANGES_MAX
 from wire.status import OutboxReading
-
-ENDED_KEPT = 4096
-"""Jobs remembered as ended, so that a result said twice is stored once."""
 
 FORGET_DELIVERED = (
     "DELETE FROM heads WHERE epoch != ? AND epoch NOT IN (SELECT epoch FROM events)",
@@ -46,41 +43,11 @@ FORGET_DELIVERED = (
 )
 
 
-INSERT_EVENT = (
-    "INSERT INTO events (epoch, stream, seq, first, packed, time_ms, monotonic_ns) VALUES (?, ?, ?, ?, ?, ?, ?)"
-)
 ROWS_DROPPED_MIN = 2
-EventRow = tuple[str, str, int, int, bytes, int, int]
-
-
-PUT_MARK = "INSERT INTO marks (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 
 
 class OutboxRefused(AgentError):
     """The disk did not take it: full, or failing. Nothing was changed; it can be tried again."""
-
-
-class JobRecord(Struct, frozen=True):
-    """A job taken on and not ended; ``device`` and ``pid`` from when a worker was given it."""
-
-    assignment: AssignJob
-    device: str | None = None
-    pid: int | None = None
-
-
-class _Head:
-    """One stream of one epoch. ``rows`` counts what is held, gaps included."""
-
-    def __init__(self, last: int = 0, acked: int = 0) -> None:
-        self.last = last
-        self.acked = acked
-        self.rows = 0
-        self.size_bytes = 0
-
-    def count_in(self, row: EventRow) -> None:
-        """One more row is held."""
-        self.rows += 1
-        self.size_bytes += len(row[4])
 
 
 class OutboxFile:
@@ -94,7 +61,7 @@ class OutboxFile:
         self._clock = clock
         self._opened_ns = clock.monotonic_ns()
         self._expired_s = -EXPIRE_EVERY_S
-        self._heads: dict[tuple[str, Stream], _Head] = {}
+        self._heads: dict[tuple[str, Stream], Head] = {}
         self._epochs: list[str] = []
         self._dropped: Counter[tuple[Stream, DropReason]] = Counter()
         damaged: Path | None = None
@@ -120,7 +87,7 @@ class OutboxFile:
         found = salvage(damaged) if damaged is not None else Salvaged()
         saved = restored(found, self._bounds)
         with self._transaction() as database:
-            _write_salvaged(database, found, saved)
+            write_salvaged(database, found, saved)
             # Epochs that ended with everything acknowledged have nothing more to say.
             for statement in FORGET_DELIVERED:
                 database.execute(statement, (self.epoch,))
@@ -142,7 +109,7 @@ class OutboxFile:
         rows = self._database.execute("SELECT epoch FROM epochs ORDER BY ordinal").fetchall()
         self._epochs = [epoch for (epoch,) in rows]
         for epoch, stream, last, acked in self._database.execute("SELECT epoch, stream, last, acked FROM heads"):
-            self._heads[epoch, Stream(stream)] = _Head(last, acked)
+            self._heads[epoch, Stream(stream)] = Head(last, acked)
         grouped = "SELECT epoch, stream, count(*), sum(length(packed)) FROM events GROUP BY epoch, stream"
         for epoch, stream, count, size_bytes in self._database.execute(grouped):
             head = self._heads[epoch, Stream(stream)]
@@ -207,10 +174,10 @@ class OutboxFile:
         numbers, rows = [], []
         for body, unix_ms, monotonic_ns in bodies:
             stream = stream_of(body)
-            head = self._heads.setdefault((self.epoch, stream), _Head())
+            head = self._heads.setdefault((self.epoch, stream), Head())
             head.last += 1
             event = Event(seq=head.last, time_ms=unix_ms, monotonic_ns=monotonic_ns, body=body)
-            row = _row_of(self.epoch, stream, event)
+            row = row_of(self.epoch, stream, event)
             head.count_in(row)
             rows.append(row)
             numbers.append(head.last)
@@ -279,7 +246,7 @@ class OutboxFile:
         first, newest = rows[0].first, rows[-1]
         body = Gap(first=first, last=newest.seq, count=newest.seq - first + 1, reason=self._bounds.sentence(reason))
         gap = Event(seq=newest.seq, time_ms=newest.time_ms, monotonic_ns=newest.monotonic_ns, body=body)
-        row = _row_of(epoch, stream, gap)
+        row = row_of(epoch, stream, gap)
         database.execute(INSERT_EVENT, row)
         head.count_in(row)
 
@@ -384,24 +351,8 @@ class OutboxFile:
         Raises:
             OutboxRefused: it is not remembered.
         """
-        assignment = record.assignment
         with self._transaction() as database:
-            database.execute(
-                "INSERT OR REPLACE INTO jobs (job, attempt, assignment, device, pid) VALUES (?, ?, ?, ?, ?)",
-                (assignment.job, assignment.attempt, codec.encode(assignment), record.device, record.pid),
-            )
-
-    def jobs_held(self) -> list[JobRecord]:
-        """The jobs taken on and not ended, oldest first."""
-        records = []
-        for packed, device, pid in self._database.execute("SELECT assignment, device, pid FROM jobs ORDER BY rowid"):
-            try:
-                assignment = codec.decode_hub(packed)
-            except RemoteProtocolError:
-                continue  # of another version: its lease runs out at the hub
-            if isinstance(assignment, AssignJob):
-                records.append(JobRecord(assignment=assignment, device=device, pid=pid))
-        return records
+            outbox_jobs.hold(database, record)
 
     def end_job(self, job: str, attempt: int, body: EventBody, unix_ms: int, monotonic_ns: int) -> bool:
         """Store how an attempt ended and forget that it is held, as one; False if its end was stored before.
@@ -410,56 +361,21 @@ class OutboxFile:
             OutboxRefused: nothing was stored.
         """
         with self._rewinding(), self._transaction() as database:
-            known = database.execute("SELECT 1 FROM ended WHERE job = ? AND attempt = ?", (job, attempt)).fetchone()
-            if known is None:
+            known = outbox_jobs.is_ended(database, job, attempt)
+            if not known:
                 (seq,) = self._insert(database, [(body, unix_ms, monotonic_ns)])
-                database.execute(
-                    "INSERT INTO ended (job, attempt, epoch, seq) VALUES (?, ?, ?, ?)", (job, attempt, self.epoch, seq)
-                )
-                database.execute(
-                    "DELETE FROM ended WHERE ordinal <= (SELECT max(ordinal) FROM ended) - ?", (ENDED_KEPT,)
-                )
-            database.execute("DELETE FROM jobs WHERE job = ? AND attempt = ?", (job, attempt))
-            return known is None
+                outbox_jobs.note_end(database, job, attempt, self.epoch, seq)
+            outbox_jobs.let_go(database, job, attempt)
+            return not known
+
+    def jobs_held(self) -> list[JobRecord]:
+        """The jobs taken on and not ended, oldest first."""
+        return outbox_jobs.held(self._database)
 
     def jobs_ended(self) -> list[tuple[str, int]]:
         """The (job, attempt) pairs known to have ended, oldest first."""
-        return self._database.execute("SELECT job, attempt FROM ended ORDER BY ordinal").fetchall()
+        return outbox_jobs.ended(self._database)
 
     def results_held(self) -> list[tuple[str, int]]:
         """Those whose end is not acknowledged yet, newest first, at most ``JOBS_HELD_MAX``."""
-        query = (
-            "SELECT job, attempt FROM ended JOIN heads ON heads.epoch = ended.epoch AND heads.stream = ?"
-            " WHERE ended.seq > heads.acked ORDER BY ordinal DESC LIMIT ?"
-        )
-        return self._database.execute(query, (Stream.JOBS.value, JOBS_HELD_MAX)).fetchall()
-
-
-def stream_of(body: EventBody) -> Stream:
-    """The stream a body belongs to."""
-    match body:
-        case NodeEvent():
-            return Stream.EVENTS
-        case Readings():
-            return Stream.READINGS
-        case LogRecord():
-            return Stream.LOGS
-        case _:
-            return Stream.JOBS
-
-
-def _row_of(epoch: str, stream: Stream, event: Event) -> EventRow:
-    first = event.body.first if isinstance(event.body, Gap) else event.seq
-    return (epoch, stream.value, event.seq, first, codec.encode_event(event), event.time_ms, event.monotonic_ns)
-
-
-def _write_salvaged(database: sqlite3.Connection, found: Salvaged, saved: Restored) -> None:
-    """Put what was read out of a damaged file into the new one."""
-    database.executemany("INSERT OR IGNORE INTO epochs (epoch) VALUES (?)", [(epoch,) for epoch in found.epochs])
-    for (epoch, stream), events in saved.streams.items():
-        last, acked = found.heads[epoch, stream]
-        database.execute("INSERT INTO heads VALUES (?, ?, ?, ?)", (epoch, stream.value, last, acked))
-        database.executemany(INSERT_EVENT, [_row_of(epoch, stream, event) for event in events])
-    database.executemany("INSERT OR IGNORE INTO jobs VALUES (?, ?, ?, ?, ?)", found.jobs)
-    database.executemany("INSERT OR IGNORE INTO ended (job, attempt, epoch, seq) VALUES (?, ?, ?, ?)", found.ended)
-    database.executemany(PUT_MARK, found.marks.items())
+        return outbox_jobs.unacknowledged(self._database)

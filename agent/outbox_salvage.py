@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from agent.outbox_bounds import Bounds, DropReason
+from agent.outbox_rows import INSERT_EVENT, PUT_MARK, row_of
 from wire import codec
 from wire.errors import RemoteProtocolError
 from wire.frames import AssignJob, Event, Gap, Stream
@@ -51,6 +52,8 @@ def salvage(path: Path) -> Salvaged:
     except sqlite3.DatabaseError:
         return found
     try:
+        # Only a flag, and the file is opened to be read: with it a file that was cut off is read as far as it goes.
+        database.execute("PRAGMA writable_schema=ON")
         found.epochs = [str(epoch) for (epoch,) in _rows(database, "epochs", "epoch") if _is_id(epoch)]
         for epoch, stream, last, acked in _rows(database, "heads", "epoch, stream, last, acked"):
             key = _key(epoch, stream)
@@ -180,3 +183,15 @@ def _gap(first: int, last: int, beside: Event | None, reason: str) -> Event:
     body = Gap(first=first, last=last, count=last - first + 1, reason=reason)
     time_ms, monotonic_ns = (beside.time_ms, beside.monotonic_ns) if beside is not None else (0, 0)
     return Event(seq=last, time_ms=time_ms, monotonic_ns=monotonic_ns, body=body)
+
+
+def write_salvaged(database: sqlite3.Connection, found: Salvaged, saved: Restored) -> None:
+    """Put what was read out of a damaged file into the new one."""
+    database.executemany("INSERT OR IGNORE INTO epochs (epoch) VALUES (?)", [(epoch,) for epoch in found.epochs])
+    for (epoch, stream), events in saved.streams.items():
+        last, acked = found.heads[epoch, stream]
+        database.execute("INSERT INTO heads VALUES (?, ?, ?, ?)", (epoch, stream.value, last, acked))
+        database.executemany(INSERT_EVENT, [row_of(epoch, stream, event) for event in events])
+    database.executemany("INSERT OR IGNORE INTO jobs VALUES (?, ?, ?, ?, ?)", found.jobs)
+    database.executemany("INSERT OR IGNORE INTO ended (job, attempt, epoch, seq) VALUES (?, ?, ?, ?)", found.ended)
+    database.executemany(PUT_MARK, found.marks.items())

@@ -6,7 +6,8 @@ import pytest
 from agent.errors import ConfigFault
 from agent.outbox import Outbox, clip, open_outbox
 from agent.outbox_bounds import Bounds
-from agent.outbox_file import JobRecord, OutboxRefused
+from agent.outbox_file import OutboxRefused
+from agent.outbox_jobs import JobRecord
 from tests.agent.samples import EPOCHS, JOB, assignment
 from tests.agent.virtual_time import VirtualClock
 from wire.frames import JobStarted, JobStopped, Level, LogRecord, NodeEvent, Stream

@@ -9,7 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from agent.errors import ConfigFault
 from agent.outbox_bounds import Bounds
-from agent.outbox_file import JobRecord, OutboxFile, OutboxRefused, stream_of
+from agent.outbox_file import OutboxFile, OutboxRefused
+from agent.outbox_jobs import JobRecord
+from agent.outbox_rows import stream_of
 from tests.agent.samples import EPOCHS, JOB, JOB_2, assignment
 from tests.agent.virtual_time import VirtualClock
 from wire.frames import (
