@@ -6,10 +6,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ONCE ?=
 OUT ?= build/demo
 PYTEST_ARGS ?=
+FUZZ_SECONDS ?= 600
 CUDA_SOURCES := $(shell git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.cpp' 'kernels/*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-long lint format bench generate clean
+.PHONY: help venv demo test test-long lint format fuzz bench generate clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -52,6 +53,10 @@ format: $(VENV)/.dev  ## let the formatters write
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format --quiet .
 	$(if $(CUDA_SOURCES),$(BIN)/clang-format -i $(CUDA_SOURCES),)
+
+fuzz: $(VENV)/.dev  ## the wire under a coverage-guided fuzzer, FUZZ_SECONDS long; what it found stays in build/fuzz
+	$(PIP) install --group fuzz
+	mkdir -p build/fuzz && cd build/fuzz && PYTHONPATH=../.. ../../$(BIN)/python -m tests.fuzz.wire --seconds $(FUZZ_SECONDS) --corpus corpus
 
 generate: $(VENV)/.base  ## write again what is generated from data (curve parameters)
 	$(BIN)/python -m kernels.generate
