@@ -127,20 +127,29 @@ class Process:
 class HubProcess:
     """A hub with its own data directory, on a free port that it keeps when it is started again."""
 
-    def __init__(self, folder: Path, *, cores: set[int] | None = None, **settings: float | str) -> None:
-        """Prepare; ``settings`` are those of `hub.config` by name."""
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, float | str] | None = None,
+        *,
+        cores: set[int] | None = None,
+        profile: Path | None = None,
+    ) -> None:
+        """Prepare; ``settings`` are those of `hub.config` by name. ``profile``: where it leaves one when it stops."""
         self.folder = folder / "hub"
         self.log = folder / "hub.log"
         self._cores = cores
-        self._env = {f"PROVEWIRE_{name.upper()}": str(value) for name, value in settings.items()}
+        self._program = ["cli.main"] if profile is None else ["bench.profiled_hub", str(profile)]
+        self._env = {f"PROVEWIRE_{name.upper()}": str(value) for name, value in (settings or {}).items()}
         self._process: Process | None = None
-        self._port = 0
+        self.port = 0
+        """Where it listens; kept from one start to the next."""
 
     def start(self) -> Self:
         """Start it and wait until it listens."""
         facts = self.folder / "hub.json"
         facts.unlink(missing_ok=True)
-        argv = ["-m", "cli.main", "hub", "--listen", f"127.0.0.1:{self._port}", "--data-dir", str(self.folder)]
+        argv = ["-m", *self._program, "hub", "--listen", f"127.0.0.1:{self.port}", "--data-dir", str(self.folder)]
         env = {"PROVEWIRE_LOG": "json", "PROVEWIRE_LOG_LEVEL": "warning", **self._env}
         self._process = process = Process(argv, self.log, env=env, cores=self._cores)
 
@@ -149,7 +158,7 @@ class HubProcess:
             return facts.exists()
 
         until(listening, "the hub to listen", deadline_s=START_S)
-        self._port = urlsplit(json.loads(facts.read_text())["local_url"]).port or 0
+        self.port = urlsplit(json.loads(facts.read_text())["local_url"]).port or 0
         return self
 
     @property
@@ -161,7 +170,7 @@ class HubProcess:
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://127.0.0.1:{self.port}"
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """End it: as an operator does, or by another signal."""
@@ -177,7 +186,7 @@ class HubProcess:
         headers = {"Authorization": f"Bearer {(self.folder / 'admin-token').read_text().strip()}"}
         if value is not None:
             headers["Content-Type"] = "application/json"
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, path, None if value is None else json.dumps(value), headers)
             answer = connection.getresponse()
@@ -220,10 +229,12 @@ class HubProcess:
 
 
 @contextmanager
-def hub_process(*, cores: set[int] | None = None, **settings: float | str) -> Iterator[HubProcess]:
+def hub_process(
+    settings: Mapping[str, float | str] | None = None, *, cores: set[int] | None = None, profile: Path | None = None
+) -> Iterator[HubProcess]:
     """A started hub, stopped and forgotten at the end."""
     with tempfile.TemporaryDirectory(prefix="pw-bench-") as folder:
-        hub = HubProcess(Path(folder), cores=cores, **settings)
+        hub = HubProcess(Path(folder), settings, cores=cores, profile=profile)
         try:
             yield hub.start()
         finally:
@@ -243,6 +254,17 @@ def cpu_s(pid: int) -> float:
     """User and system seconds of a process, all its threads."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) * TICK_S
+
+
+def thread_cpu_s(pid: int) -> dict[str, float]:
+    """The same of each thread: the main one is called ``main``, the others by what they call themselves, and number."""
+    found: dict[str, float] = {}
+    for folder in Path(f"/proc/{pid}/task").iterdir():
+        name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
+        fields = rest.split()
+        label = "main" if int(folder.name) == pid else f"{name} {folder.name}"
+        found[label] = (int(fields[11]) + int(fields[12])) * TICK_S
+    return found
 
 
 def rss_bytes(pid: int) -> int:

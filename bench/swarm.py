@@ -28,7 +28,6 @@ import random
 import signal
 import stat
 import sys
-import uuid
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -36,17 +35,15 @@ from types import TracebackType
 from typing import Any, Self, TypeGuard
 
 import uvloop
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from agent.backoff import Backoff, Fault, Kind
+from agent.backoff import Fault
 from agent.clock import Clock, SystemClock
 from agent.config import HubUrl, parse_hub
-from agent.enroll import EnrolRefused, Token, enrol, parse_token
-from agent.hub_http import HttpClient
-from agent.identity import Key
+from agent.enroll import Token, parse_token
 from agent.uplink import PING_S
 from bench.descriptors import take_descriptors
-from bench.swarm_agent import Identity, Rates, SwarmAgent, Watcher
+from bench.enrolment import enrol_many
+from bench.swarm_agent import Rates, SwarmAgent, Watcher
 from wire.frames import Stream
 
 EVENTS_HELD_MAX = 20_000
@@ -55,8 +52,6 @@ STOP_S = 10.0
 """For every agent's goodbye."""
 DIALS_PER_S = 50.0
 """Agents that first dial in a second, unless told otherwise: what a hub accepts."""
-ENROLLING_MAX = 4
-"""Enrolments at once."""
 
 
 class Swarm(Watcher):
@@ -114,7 +109,9 @@ class Swarm(Watcher):
         self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
 
     async def __aenter__(self) -> Self:
-        identities = await self._enrol_all()
+        identities = await enrol_many(
+            self._hub, self._token, self.count, seed=self._seed, name=self._name, clock=self._clock
+        )
         rng = random.Random(f"{self._seed}/dials")
         for at, identity in enumerate(identities):
             agent = SwarmAgent(
@@ -228,45 +225,6 @@ class Swarm(Watcher):
         for ready, done in self._waiting:
             if not done.done() and ready():
                 done.set_result(None)
-
-    # --- enrolment ----------------------------------------------------------------------------------------------------
-
-    async def _enrol_all(self) -> list[Identity]:
-        identities: list[Identity] = []
-        numbers = iter(range(self.count))
-        async with HttpClient(ca=None, proxies=False) as client, asyncio.TaskGroup() as tasks:
-
-            async def work() -> None:
-                for at in numbers:
-                    made = await self._enrol_one(client, at)
-                    identities.append(made)
-
-            for _ in range(min(self.count, ENROLLING_MAX)):
-                tasks.create_task(work())
-        return sorted(identities, key=lambda identity: identity.name)
-
-    async def _enrol_one(self, client: HttpClient, at: int) -> Identity:
-        """One node's identity; tried again for ever while the hub is busy or away.
-
-        Raises:
-            EnrolRefused: the hub does not want it.
-        """
-        rng = random.Random(f"{self._seed}/{self._name}/{at}")
-        key = Key(Ed25519PrivateKey.from_private_bytes(rng.randbytes(32)))
-        enrollment_id = str(uuid.UUID(int=rng.getrandbits(128), version=4))
-        name = f"{self._name}-{at:04}"
-        backoff = Backoff(rng)
-        while True:
-            try:
-                enrolled = await enrol(
-                    client, hub=self._hub, token=self._token, enrollment_id=enrollment_id, key=key, name=name
-                )
-            except EnrolRefused as refused:
-                if refused.fault.kind is Kind.REFUSED:
-                    raise
-                await self._clock.sleep(backoff.after(refused.fault, session_s=None))
-            else:
-                return Identity(name=name, key=key, enrolled=enrolled)
 
     def _start(self, life: Coroutine[Any, Any, None], name: str) -> None:
         self._tasks.append(asyncio.create_task(life, name=name))

@@ -18,7 +18,8 @@ from websockets.typing import Subprotocol
 from agent.backoff import Backoff, Fault, Kind, of_exception, of_reason
 from agent.clock import Clock, wait_event
 from agent.config import HubUrl
-from agent.identity import Enrolled, Key, verify
+from agent.identity import verify
+from bench.enrolment import Identity
 from bench.memory_outbox import Counts, MemoryOutbox
 from bench.traffic import Scene
 from wire.frames import Capability, Hello, Stream, Welcome
@@ -51,14 +52,6 @@ class Rates(Struct, frozen=True):
 
 IDLE = Rates(status_s=0.0, sweep_s=0.0, events_s=0.0, logs_s=0.0, readings_s=0.0)
 """Heartbeats only."""
-
-
-class Identity(Struct, frozen=True):
-    """Who an agent is."""
-
-    name: str
-    key: Key
-    enrolled: Enrolled
 
 
 class Watcher(Protocol):

@@ -62,9 +62,13 @@ class Scene:
                 memory_total_bytes=CARD_BYTES,
                 memory_used_bytes=self._used_bytes[at],
                 utilization_ratio=rng.randrange(101) / 100,
-                temperature_c=float(self._celsius[at]),
+                temperature_c=self._celsius[at],
                 power_draw_mw=rng.randrange(100, 700) * 1000,
+                power_limit_mw=700_000,
                 sm_clock_mhz=self._clock_mhz[at],
+                memory_clock_mhz=2619,
+                throttle_reasons=0,
+                ecc_uncorrected_volatile=0,
                 energy_mj=monotonic_ns // 1_000_000 * WATTS if at == 0 else None,
             )
             for at in cards

@@ -24,7 +24,7 @@ DEADLINE_S = 60.0
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[HubProcess]:
-    hub = HubProcess(tmp_path, reconnect_spread_s=0.2, enroll_per_s=1000, accept_per_s=1000)
+    hub = HubProcess(tmp_path, {"reconnect_spread_s": 0.2, "enroll_per_s": 1000, "accept_per_s": 1000})
     try:
         yield hub.start()
     finally:
