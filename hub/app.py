@@ -208,8 +208,9 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
     app[ports.JOBS] = desk
     app[ports.SESSIONS] = app[ALL_SESSIONS] = sessions
     app[GATE] = Gate(config, clock, sessions)
-    for name, task in (("desk", desk.run), ("judge", judge.run), ("notes", ingest.run), ("pulse", pulse.run)):
-        tasks.start(name, task())
+    parts = {"desk": desk.run, "judge": judge.run, "notes": ingest.run, "pulse": pulse.run, "sessions": sessions.run}
+    for name, run in parts.items():
+        tasks.start(name, run())
     yield
     await tasks.cancel()
     try:

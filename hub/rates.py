@@ -6,6 +6,8 @@ from hub.clock import Clock
 class TokenBucket:
     """So many a second, and so many at once after a quiet time."""
 
+    __slots__ = ("_at_s", "_burst", "_clock", "_per_s", "_tokens")
+
     def __init__(self, clock: Clock, per_s: float, burst: float) -> None:
         self._clock = clock
         self._per_s = per_s

@@ -1,14 +1,15 @@
 """One agent's life over a channel: handshake, then frames both ways until one side ends it with a numbered reason.
 
-Three tasks, so that nobody waits for anybody else's trouble: the reader feeds the protocol and answers at once from
-memory; the worker stores what must be stored, in order, and acknowledges after the commit; the writer sends, each frame
-under a deadline. What the peer does wrong ends this session and touches nothing else.
+Nobody waits for anybody else's trouble. The reader feeds the protocol and answers at once from memory. What must be
+stored is done by a worker, in order, and acknowledged after the commit. What is to be sent is handed over at once; when
+the peer takes too little a sender waits for it, each frame under a deadline. Worker and sender are tasks that exist
+only while they have something to do: an idle agent costs the hub one task. What the peer does wrong ends this session
+and touches nothing else.
 """
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
 import structlog
 
@@ -16,10 +17,12 @@ from hub.channels.base import Channel, ChannelClosed
 from hub.clock import Clock
 from hub.config import Config
 from hub.faults import FAULTS
+from hub.home import Home
 from hub.rates import TokenBucket
 from hub.store.base import ForeignReference, StoreClosed, StoreError
+from hub.traffic import Traffic
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.frames import AssignJob, CancelJob, Hello, JobHeld, JobReply, Stream, Welcome
+from wire.frames import AssignJob, CancelJob, Hello, Stream, Welcome
 from wire.inputs import (
     Ended,
     EventsReceived,
@@ -30,7 +33,7 @@ from wire.inputs import (
     Replied,
     StatusReceived,
 )
-from wire.limits import PROTOCOL
+from wire.limits import EVENTS_PER_FRAME_MAX, PROTOCOL
 from wire.reasons import WEBSOCKET_CLOSE_BASE, Reason
 from wire.session import HubSession, Sign, Verify
 
@@ -38,6 +41,8 @@ log = structlog.get_logger(__name__)
 
 WORK_ITEMS_MAX = 64
 """Frames that wait for the store, one agent's; then its socket is not read any further."""
+ANSWER_DELAY_S = 0.05
+"""Acknowledgements wait so long for company. Commands and farewells do not."""
 STORE_WAIT_S = 5.0
 """How long an agent stays away when the store cannot take its events."""
 FRAME_TOKEN_BYTES = 16 * 1024
@@ -47,62 +52,53 @@ REASONS = {int(reason) for reason in Reason}
 Work = Callable[[], Awaitable[None]]
 
 
-class Home(Protocol):
-    """What a life needs of the hub around it: `hub.sessions.Sessions`."""
-
-    async def open(self, life: "Life", hello: Hello) -> None:
-        """Look the agent up and authenticate, welcome or refuse it."""
-
-    async def events(self, life: "Life", received: EventsReceived) -> int:
-        """Store events; the committed head.
-
-        Raises:
-            ForeignReference: one spoke of a job that is not the agent's; all are stored nevertheless.
-        """
-
-    def status(self, life: "Life", received: StatusReceived) -> None:
-        """Take over a status, from memory to memory."""
-
-    def heard(self, life: "Life") -> None:
-        """Some frame came in an open session."""
-
-    def renewed(self, life: "Life", jobs: Sequence[JobHeld]) -> list[JobHeld]:
-        """Extend leases; those of the list that hold none."""
-
-    async def late(self, life: "Life", held: JobHeld) -> None:
-        """The agent is at an attempt without a lease.
-
-        Raises:
-            ForeignReference: it is not the agent's.
-        """
-
-    async def replied(self, life: "Life", reply: JobReply) -> None:
-        """The agent answered an assignment.
-
-        Raises:
-            ForeignReference: it is not the agent's.
-        """
-
-    def ended(self, life: "Life") -> None:
-        """The session is over and its socket about to close; work it received may still be under way."""
-
-    async def closed(self, life: "Life") -> None:
-        """The session is over and its last work is done."""
-
-
 class Life:
     """One session."""
 
+    __slots__ = (
+        "_clock",
+        "_config",
+        "_finished",
+        "_home",
+        "_leaving",
+        "_may_send",
+        "_over",
+        "_protocol",
+        "_rate",
+        "_room",
+        "_sender",
+        "_store_failed",
+        "_timer",
+        "_traffic",
+        "_waiting",
+        "_work",
+        "_worker",
+        "agent_id",
+        "channel",
+        "detail",
+        "heard_s",
+        "opened",
+        "reason",
+        "session_id",
+    )
+
     def __init__(
-        self, *, channel: Channel, home: Home, config: Config, clock: Clock, hub_key: bytes, sign: Sign, verify: Verify
+        self,
+        *,
+        channel: Channel,
+        home: Home,
+        config: Config,
+        clock: Clock,
+        traffic: Traffic,
+        hub_key: bytes,
+        sign: Sign,
+        verify: Verify,
     ) -> None:
         self.channel = channel
         self.agent_id = ""
         """Set once the agent is authenticated."""
         self.session_id = ""
         """Set once the session is open."""
-        self.finished = asyncio.Event()
-        """Set when nothing of this session will be written any more."""
         self.reason: int = Reason.GOODBYE
         """Why it ended: a `Reason`, or the plain number of one this version does not know."""
         self.detail = ""
@@ -111,18 +107,25 @@ class Life:
         self._home = home
         self._config = config
         self._clock = clock
+        self._traffic = traffic
         self._protocol = HubSession(
             hub_key=hub_key, sign=sign, verify=verify, nonce=secrets.token_bytes(32), now=clock.monotonic()
         )
-        self._over = False
-        self._may_send = True
-        self._store_failed = False
-        self._work: asyncio.Queue[Work | None] = asyncio.Queue(WORK_ITEMS_MAX)
-        self._outgoing = asyncio.Event()
-        self._outgoing.set()  # the challenge waits from the start
-        self._reading: asyncio.Timeout | None = None
-        self._owed_s = 0.0
         self._rate = TokenBucket(clock, config.frames_per_s, config.frames_burst)
+        self._over = False
+        self._finished = False
+        self._waiting: list[asyncio.Future[None]] = []
+        """Whoever waits for the finish."""
+        self._leaving: asyncio.Task[None] | None = None
+        self._may_send = True
+        self._timer: asyncio.TimerHandle | None = None
+        """Until acknowledgements are sent."""
+        self._sender: asyncio.Task[None] | None = None
+        self._store_failed = False
+        self._work: list[Work | EventsReceived] = []
+        self._worker: asyncio.Task[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+        """The reader waits for the worker."""
 
     @property
     def hello(self) -> Hello:
@@ -141,12 +144,19 @@ class Life:
         """Whether the session is open and has not ended."""
         return self.opened and not self._over
 
-    # --- called by the home, on the event loop
-
     @property
     def minor(self) -> int:
         """The minor version both sides speak, once the hello has come."""
         return self._protocol.minor
+
+    async def finished(self) -> None:
+        """Wait until nothing of this session will be written any more."""
+        if not self._finished:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            await waiter
+
+    # --- called by the home, on the event loop
 
     def authenticate(self, agent_id: str, public_key: bytes) -> bool:
         """Check the hello's signature; False: the session has ended, by this or meanwhile."""
@@ -170,7 +180,7 @@ class Life:
         self._protocol.welcome(welcome)
         self.session_id = welcome.session
         self.opened = True
-        self._outgoing.set()
+        self._flush()
         return True
 
     def assign(self, frame: AssignJob) -> bool:
@@ -187,47 +197,84 @@ class Life:
             self._protocol.say_bye(reason, detail, wait_s)
             self._end(reason, detail)
 
-    async def do(self, work: Work) -> None:
-        """Have something done by the worker, after what it has to do already."""
-        await self._work.put(work)
+    def check_time(self, now_s: float) -> None:
+        """End the session if its peer is late with the handshake, or silent. To be called every second or so."""
+        deadline_s = self._protocol.next_deadline()
+        if deadline_s is not None and now_s >= deadline_s and not self._over:
+            for happened in self._protocol.on_deadline(now_s):
+                if isinstance(happened, Ended):
+                    self._end(happened.reason, happened.detail)
+
+    async def do(self, work: Work | EventsReceived) -> None:
+        """Have something done by the worker, or events stored, after what it has to do already."""
+        while len(self._work) >= WORK_ITEMS_MAX:
+            self._room = asyncio.get_running_loop().create_future()
+            await self._room
+        self._work.append(work)
+        if self._worker is None:
+            self._worker = asyncio.create_task(self._work_off())
 
     # --- the life
 
     async def run(self) -> None:
         """From the challenge to the last stored event. Returns when all is done."""
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._write())
-                tasks.create_task(self._work_off())
-                await self._read()
-                await self._work.put(None)
-        except* Exception:  # the outermost line of a session: a bug here must not reach another
-            FAULTS.count("session")
-            log.exception("a session failed", agent=self.agent_id, remote=self.channel.remote)
-            self._over = True
-            self.reason, self.detail = Reason.INTERNAL, "the hub failed; its log says more"
-            self._home.ended(self)
+            self._flush()
+            await self._read()
+            for task in (self._leaving, self._worker):
+                if task is not None:
+                    await task
+        except Exception as error:  # noqa: BLE001 - the outermost line of a session: a bug here must not reach another
+            self._failed(error)
+            if self._leaving is not None:
+                await asyncio.wait([self._leaving])
         finally:
             self._over = True
+            await self._cancel_tasks()
             try:
                 await self._home.closed(self)
             finally:
-                self.finished.set()
+                self._finished = True
+                for waiter in self._waiting:
+                    if not waiter.done():
+                        waiter.set_result(None)
                 await self.channel.close(self._close_code, self.detail)
+
+    async def _cancel_tasks(self) -> None:
+        """What is left of the session's tasks when it was cancelled itself, or failed."""
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = [task for task in (self._leaving, self._sender, self._worker) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _failed(self, error: Exception) -> None:
+        """A bug of ours ends the session."""
+        FAULTS.count("session")
+        log.error("a session failed", agent=self.agent_id, remote=self.channel.remote, exc_info=error)
+        self.end(Reason.INTERNAL, "the hub failed; its log says more")
 
     @property
     def _close_code(self) -> int:
         return WEBSOCKET_CLOSE_BASE + self.reason if self.reason in REASONS else WEBSOCKET_CLOSE_BASE
 
     def _end(self, reason: int, detail: str) -> None:
-        """The session is over: the writer sends what is left, the reader stops."""
+        """The session is over: what is left is sent, then the channel closed, which stops the reader."""
         if self._over:
             return
         self._over = True
         self.reason, self.detail = reason, detail
-        self._outgoing.set()
-        if self._reading is not None and not self._reading.expired():  # expired: it is on its way out already
-            self._reading.reschedule(asyncio.get_running_loop().time())
+        self._flush()
+        self._leaving = asyncio.create_task(self._leave())
+
+    async def _leave(self) -> None:
+        """Close once the farewell is out, however long the worker still has to do."""
+        if self._sender is not None:
+            await asyncio.wait([self._sender])
+        self._home.ended(self)
+        await self.channel.close(self._close_code, self.detail)
 
     def _command(self, queue: Callable[[], None]) -> bool:
         if not self.live:
@@ -237,60 +284,53 @@ class Life:
         except LocalProtocolError as error:
             self.end(Reason.SLOW_PEER, f"too many commands wait to be sent: {error}")
             return False
-        self._outgoing.set()
+        self._flush()
         return True
 
     # --- the reader
 
     async def _read(self) -> None:
         while not self._over:
-            for happened in await self._next():
-                await self._act(happened)
-            self._outgoing.set()
-            if self._owed_s > 0.0:  # a flood waits in the peer's own buffers, and takes nobody else's time
-                await asyncio.sleep(self._owed_s)
-                self._owed_s = 0.0
+            try:
+                data = await self.channel.receive()
+            except ChannelClosed as closed:
+                self._may_send = False
+                self._end(*_how_it_closed(closed))
+                return
+            except RemoteProtocolError as problem:
+                self.end(problem.reason, problem.detail)
+                return
+            if self._over:
+                return
+            await self._take(data)
 
-    async def _next(self) -> list[HubInput]:
-        """What the next frame, or the passing of time, means."""
-        deadline = self._protocol.next_deadline()
-        wait_s = None if deadline is None else max(0.0, deadline - self._clock.monotonic())
-        try:
-            async with asyncio.timeout(wait_s) as timer:
-                self._reading = timer
-                try:
-                    data = await self.channel.receive()
-                finally:
-                    self._reading = None
-        except TimeoutError:
-            return [] if self._over else self._protocol.on_deadline(self._clock.monotonic())
-        except ChannelClosed as closed:
-            self._may_send = False
-            self._end(*_how_it_closed(closed))
-            return []
-        except RemoteProtocolError as problem:
-            self.end(problem.reason, problem.detail)
-            return []
-        if self._over:
-            return []
+    async def _take(self, data: bytes) -> None:
+        """One frame."""
         self.heard_s = self._clock.monotonic()
-        self._owed_s = self._rate.pay(1 + len(data) / FRAME_TOKEN_BYTES)
+        owed_s = self._rate.pay(1 + len(data) / FRAME_TOKEN_BYTES)
         happened = self._protocol.receive(data, self.heard_s)
+        self._traffic.received(len(data), happened)
         if self.opened:
             self._home.heard(self)
-        return happened
+        for one in happened:
+            await self._act(one)
+        if self._timer is None and not self._over:
+            self._timer = asyncio.get_running_loop().call_later(ANSWER_DELAY_S, self._flush)
+        if owed_s > 0.0:  # a flood waits in the peer's own buffers, and takes nobody else's time
+            self._traffic.held_back += 1
+            await asyncio.sleep(owed_s)
 
     async def _act(self, happened: HubInput) -> None:
         match happened:
+            case StatusReceived():
+                self._home.status(self, happened)
+            case EventsReceived():
+                await self.do(happened)
             case HelloReceived(hello=hello):
                 try:
                     await self._home.open(self, hello)
                 except StoreError as error:
                     self.refuse(Reason.OVERLOADED, f"the hub's store does not answer: {error}", STORE_WAIT_S)
-            case StatusReceived():
-                self._home.status(self, happened)
-            case EventsReceived():
-                await self.do(lambda: self._store(happened))
             case Replied(reply=reply):
                 await self.do(lambda: self._home.replied(self, reply))
             case Renewed(jobs=jobs):
@@ -306,16 +346,45 @@ class Life:
 
     async def _work_off(self) -> None:
         """Do what was queued, in order, also after the end: it was received before it."""
-        while (work := await self._work.get()) is not None:
+        while self._work:
+            work = self._work.pop(0)
+            if isinstance(work, EventsReceived):
+                work = self._with_those_behind(work)
+            if self._room is not None and not self._room.done():
+                self._room.set_result(None)
             try:
-                await work()
+                if isinstance(work, EventsReceived):
+                    await self._store(work)
+                else:
+                    await work()
             except ForeignReference as error:
                 self.end(Reason.FOREIGN_REFERENCE, str(error))
             except StoreClosed:
                 self.end(Reason.HUB_STOPPING, "the hub is stopping")
             except StoreError as error:
                 self.end(Reason.OVERLOADED, f"the hub's store does not answer: {error}", STORE_WAIT_S)
-            self._outgoing.set()
+            except Exception as error:  # noqa: BLE001 - as in `run`
+                self._failed(error)
+            self._flush()
+        self._worker = None
+
+    def _with_those_behind(self, first: EventsReceived) -> EventsReceived:
+        """These events and, in one commit, those of the same stream that came while an earlier commit took its time."""
+        count = len(first.events)
+        behind = 0
+        for item in self._work:
+            if not isinstance(item, EventsReceived) or (item.epoch, item.stream) != (first.epoch, first.stream):
+                break
+            if count + len(item.events) > EVENTS_PER_FRAME_MAX:
+                break
+            count += len(item.events)
+            behind += 1
+        if not behind:
+            return first
+        together = [first, *self._work[:behind]]
+        del self._work[:behind]
+        events = [event for item in together if isinstance(item, EventsReceived) for event in item.events]
+        return EventsReceived(first.epoch, first.stream, events)
 
     async def _store(self, received: EventsReceived) -> None:
         if self._store_failed:
@@ -328,35 +397,44 @@ class Life:
         if not self._over:
             self._protocol.acknowledge(received.epoch, Stream(received.stream), head)
 
-    # --- the writer
+    # --- the sender
 
-    async def _write(self) -> None:
-        """Send whatever there is to send; close once the farewell is out, however long the worker still has to do."""
-        over = False
-        while not over:
-            await self._outgoing.wait()
-            self._outgoing.clear()
-            over = self._over
-            for frame in self._protocol.frames_to_send() if self._may_send else ():
-                if not await self._send(frame):
-                    over = True
-                    break
-        self._home.ended(self)
-        await self.channel.close(self._close_code, self.detail)
-
-    async def _send(self, frame: bytes) -> bool:
+    def _flush(self) -> None:
+        """Hand over what there is to send. Where the peer takes too little, the sender goes on with it."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._sender is not None or not self._may_send:
+            return
+        frames = self._protocol.frames_to_send()
         try:
-            async with asyncio.timeout(self._config.send_deadline_s):
-                await self.channel.send(frame)
-        except TimeoutError:
-            self._may_send = False
-            self._end(Reason.SLOW_PEER, f"a frame was not taken within {self._config.send_deadline_s:g} s")
-            return False
+            for number, frame in enumerate(frames):
+                if not self.channel.send_now(frame):
+                    self._sender = asyncio.create_task(self._send(frames[number:]))
+                    return
+                self._traffic.sent(len(frame))
         except ChannelClosed as closed:
             self._may_send = False
             self._end(*_how_it_closed(closed))
-            return False
-        return True
+
+    async def _send(self, frames: list[bytes]) -> None:
+        """Send these and whatever is there to send when they are out."""
+        deadline_s = self._config.send_deadline_s
+        try:
+            while frames and self._may_send:
+                for frame in frames:
+                    async with asyncio.timeout(deadline_s):
+                        await self.channel.send(frame)
+                    self._traffic.sent(len(frame))
+                frames = self._protocol.frames_to_send()
+        except TimeoutError:
+            self._may_send = False
+            self._end(Reason.SLOW_PEER, f"a frame was not taken within {deadline_s:g} s")
+        except ChannelClosed as closed:
+            self._may_send = False
+            self._end(*_how_it_closed(closed))
+        finally:
+            self._sender = None
 
 
 def _how_it_closed(closed: ChannelClosed) -> tuple[int, str]:

@@ -27,6 +27,7 @@ from hub.session import Life
 from hub.store.base import ForeignReference, Store, StoreError
 from hub.store.records import Agent, Attempt, Hub, SessionRow
 from hub.tempo import Tempo, limits_of, tempo
+from hub.traffic import Traffic
 from wire.events import streams_of
 from wire.frames import AssignJob, CancelJob, Hello, JobHeld, JobReply, Level, Stream, StreamHave, Welcome
 from wire.inputs import EventsReceived, StatusReceived
@@ -39,6 +40,8 @@ TAKEOVER_S = 5.0
 """For the old session's last events to be committed before the new one is told what the hub has."""
 UNKNOWN_WAIT_S = 60.0
 """How long an agent stays away that the hub does not know, or knows as revoked."""
+SWEEP_S = 1.0
+"""Between two looks at who is late."""
 SESSIONS_PER_S = 0.5
 """New sessions of one agent: each writes to the store, and one that begins anew for ever must not fill it."""
 SESSIONS_BURST = 30
@@ -78,7 +81,9 @@ class Sessions:
         self._rates: dict[str, TokenBucket] = {}
         """How fast each agent opens sessions."""
         self._missing: dict[Life, _Missing] = {}
+        self._sweep_s = min(SWEEP_S, config.lost_after_s / 4)
         self._stopping = False
+        self.traffic = Traffic()
 
     # --- the door
 
@@ -103,6 +108,7 @@ class Sessions:
             home=self,
             config=self._config,
             clock=self._clock,
+            traffic=self.traffic,
             hub_key=self._keys.public_key,
             sign=self._keys.sign,
             verify=verify_signature,
@@ -114,6 +120,14 @@ class Sessions:
             await life.run()
         finally:
             self._all.pop(life, None)
+
+    async def run(self) -> None:
+        """See to everyone's deadlines, for ever."""
+        while True:
+            await asyncio.sleep(self._sweep_s)
+            now_s = self._clock.monotonic()
+            for life in list(self._all):
+                life.check_time(now_s)
 
     async def stop(self, within_s: float) -> None:
         """Say goodbye to everyone, each with its own wait, and let the last events be committed."""
@@ -147,7 +161,7 @@ class Sessions:
         life = self._lives.get(agent_id)
         if life is not None:
             life.end(reason, detail, UNKNOWN_WAIT_S if reason is Reason.REVOKED else 0.0)
-            await life.finished.wait()
+            await life.finished()
         if reason is Reason.REVOKED:
             await self._desk.revoked(agent_id)
         return life is not None
@@ -247,7 +261,7 @@ class Sessions:
         old.end(Reason.REPLACED, f"a new session from {life.channel.remote} took over")
         try:
             async with asyncio.timeout(TAKEOVER_S):
-                await old.finished.wait()
+                await old.finished()
         except TimeoutError:
             life.refuse(Reason.OVERLOADED, "the old session's last events are not committed yet", TAKEOVER_S)
             return False

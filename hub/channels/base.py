@@ -32,6 +32,13 @@ class Channel(Protocol):
             wire.errors.RemoteProtocolError: the other end sent what no frame can be.
         """
 
+    def send_now(self, frame: bytes) -> bool:
+        """Hand a frame over without waiting; False, and nothing is sent, while the other end takes too little.
+
+        Raises:
+            ChannelClosed: the other end is gone.
+        """
+
     async def send(self, frame: bytes) -> None:
         """Hand a frame over; waits while the other end takes too little. The caller sets the deadline.
 
@@ -40,4 +47,7 @@ class Channel(Protocol):
         """
 
     async def close(self, code: int, detail: str) -> None:
-        """Close with a code and a short text; never waits longer than a few seconds, never raises."""
+        """Close with a code and a short text; never waits longer than a few seconds, never raises.
+
+        Whoever waits in ``receive`` gets `ChannelClosed`.
+        """

@@ -43,8 +43,11 @@ class _Socket(web.WebSocketResponse):
 class WebSocketChannel:
     """`hub.channels.base.Channel` over an upgraded request."""
 
-    def __init__(self, socket: web.WebSocketResponse, remote: str) -> None:
+    __slots__ = ("_socket", "_transport", "remote")
+
+    def __init__(self, socket: web.WebSocketResponse, transport: asyncio.WriteTransport, remote: str) -> None:
         self._socket = socket
+        self._transport = transport
         self.remote = remote
 
     @classmethod
@@ -59,7 +62,10 @@ class WebSocketChannel:
             autoping=True,
         )
         await socket.prepare(request)
-        return cls(socket, request.remote or "")
+        transport = request.transport
+        if transport is None:
+            raise ConnectionResetError("the connection was lost in the upgrade")
+        return cls(socket, transport, request.remote or "")
 
     @property
     def response(self) -> web.WebSocketResponse:
@@ -86,6 +92,20 @@ class WebSocketChannel:
     @property
     def _code(self) -> int:
         return self._socket.close_code or 0
+
+    def send_now(self, frame: bytes) -> bool:
+        """One binary message, written at once: the library's sending waits only after the frame is in the buffer."""
+        if self._transport.get_write_buffer_size() > UNSENT_BYTES_MAX:
+            return False
+        sending = self._socket.send_bytes(frame)
+        try:
+            sending.send(None)
+        except StopIteration:
+            return True
+        except (ClientConnectionResetError, ConnectionError, RuntimeError) as error:
+            raise ChannelClosed(self._code, str(error)) from error
+        sending.close()  # it has written the frame, and would now wait for the buffer: the next frame does
+        return True
 
     async def send(self, frame: bytes) -> None:
         """One binary message."""

@@ -14,6 +14,7 @@ from hub.ids import uuid7
 from hub.keys import verify_signature
 from hub.session import WORK_ITEMS_MAX, Life
 from hub.store.base import StoreUnavailable
+from hub.traffic import Traffic
 from tests.hub.rig import FakeClock, numbered
 from wire.codec import UnknownFrame, decode_hub
 from wire.events import streams_of
@@ -24,6 +25,7 @@ from wire.frames import (
     Hello,
     JobHeld,
     JobReply,
+    LogRecord,
     NodeEvent,
     Stream,
     StreamHave,
@@ -34,6 +36,7 @@ from wire.jobs import Groth16Spec
 from wire.limits import HANDSHAKE_S
 from wire.reasons import Reason
 from wire.session import AgentSession, fingerprint
+from wire.status import NodeStatus
 
 AGENT = "01900000-0000-7000-8000-000000000001"
 EPOCH = "01900000-0000-7000-8000-000000000002"
@@ -54,6 +57,11 @@ class MemoryChannel:
         self.to_agent: asyncio.Queue[bytes] = asyncio.Queue()
         self.closed: tuple[int, str] | None = None
         self.blocked = False
+        self._unblocked = asyncio.Event()
+
+    def unblock(self) -> None:
+        self.blocked = False
+        self._unblocked.set()
 
     async def receive(self) -> bytes:
         item = await self.to_hub.get()
@@ -61,13 +69,19 @@ class MemoryChannel:
             raise item
         return item
 
+    def send_now(self, frame: bytes) -> bool:
+        if not self.blocked:
+            self.to_agent.put_nowait(frame)
+        return not self.blocked
+
     async def send(self, frame: bytes) -> None:
         if self.blocked:
-            await asyncio.Event().wait()
+            await self._unblocked.wait()
         self.to_agent.put_nowait(frame)
 
     async def close(self, code: int, detail: str) -> None:
         self.closed = (code, detail)
+        self.to_hub.put_nowait(ChannelClosed(code, detail))
 
 
 class Home:
@@ -142,6 +156,7 @@ class Meeting:
             home=self.home,
             config=config,
             clock=clock,
+            traffic=Traffic(),
             hub_key=hub_key,
             sign=HUB_KEY.sign,
             verify=verify_signature,
@@ -177,7 +192,7 @@ class Meeting:
         self.flush()
 
     async def over(self) -> int:
-        await asyncio.wait_for(self.life.finished.wait(), WAIT_S)
+        await asyncio.wait_for(self.life.finished(), WAIT_S)
         assert self.channel.closed is not None
         return self.channel.closed[0]
 
@@ -302,13 +317,17 @@ async def test_a_flood_of_frames_is_read_at_its_rate_and_loses_nothing() -> None
 
 
 async def test_a_silent_peer_is_given_up() -> None:
-    async with meeting(heartbeat_s=0.01, stale_after_s=0.02, lost_after_s=0.03) as met:
-        # The next deadline is asked for in the fake clock's time, and waited for in true time: 30 ms.
+    async with meeting() as met:
+        met.clock.move(40.0)
         met.agent.send_reply(JobReply(JOB, 1, accepted=True))
         met.flush()
         await turns()
         assert met.home.said
-        met.clock.move(0.04)
+        met.clock.move(44.9)
+        met.life.check_time(met.clock.monotonic())
+        assert met.life.live
+        met.clock.move(0.2)
+        met.life.check_time(met.clock.monotonic())
         assert await met.over() == Reason.SILENT_PEER.close_code
 
 
@@ -343,8 +362,14 @@ async def test_what_came_before_the_end_is_still_stored() -> None:
 
 async def test_a_stranger_that_says_nothing_is_refused_when_its_time_is_over() -> None:
     met = Meeting(FakeClock(), Config(data_dir=Path("unused")))
-    met.clock.move(HANDSHAKE_S + 0.001)
-    await asyncio.wait_for(met.life.run(), WAIT_S)
+    running = asyncio.create_task(met.life.run())
+    met.clock.move(HANDSHAKE_S - 0.001)
+    met.life.check_time(met.clock.monotonic())
+    await turns()
+    assert not running.done()
+    met.clock.move(0.002)
+    met.life.check_time(met.clock.monotonic())
+    await asyncio.wait_for(running, WAIT_S)
     assert await met.over() == Reason.HANDSHAKE_TIMEOUT.close_code
     assert not met.life.opened
 
@@ -373,3 +398,68 @@ async def test_a_session_that_ends_while_its_hello_is_looked_up_is_never_opened(
     await running
     assert not met.life.opened
     assert met.life.over
+
+
+# --- what it costs
+
+
+async def test_an_idle_session_is_one_task_and_no_timer() -> None:
+    before = len(asyncio.all_tasks())
+    async with meeting() as met:
+        await met.events(1, 3)
+        while met.agent.wants_events()[1].after_seq != 3 or met.home.stored != [1, 2, 3]:
+            await met.hear()
+        await turns()
+        assert len(asyncio.all_tasks()) == before + 1
+        assert (met.life._worker, met.life._sender, met.life._timer) == (None, None, None)
+
+
+async def test_acknowledgements_of_many_frames_go_out_as_one() -> None:
+    async with meeting() as met:
+        for seq in range(1, 31):
+            await met.events(seq)
+            met.agent.send_status(NodeStatus(hostname=f"h{seq}"), met.clock.monotonic(), 1, 1)
+            met.flush()
+        answers = 0
+        while met.home.stored != list(range(1, 31)) or not met.channel.to_agent.empty() or not answers:
+            await met.hear()
+            answers += 1
+        assert answers <= 5
+
+
+async def test_frames_that_came_during_a_commit_are_stored_together_and_in_order() -> None:
+    async with meeting() as met:
+        calls: list[list[int]] = []
+        store = met.home.events
+
+        async def counted(_life: Life, received: EventsReceived) -> int:
+            calls.append([event.seq for event in received.events])
+            return await store(_life, received)
+
+        met.home.events = counted  # type: ignore[method-assign]  # listens, and passes on
+        met.home.gate.clear()
+        await met.events(1)
+        await turns()
+        for seq in range(2, 11):
+            await met.events(seq)
+        met.agent.send_events(EPOCH, Stream.LOGS, numbered([LogRecord("agent", "text")] * 2))
+        met.flush()
+        await met.events(11)
+        await turns()
+        met.home.gate.set()
+        while len(met.home.stored) < 13:
+            await turns(1)
+        assert calls == [[1], list(range(2, 11)), [1, 2], [11]]
+
+
+async def test_what_a_slow_peer_did_not_take_at_once_is_sent_when_it_does() -> None:
+    async with meeting() as met:
+        met.channel.blocked = True
+        assert met.life.assign(an_assignment())
+        assert met.life.cancel(CancelJob(JOB, 1))
+        await turns()
+        assert met.channel.to_agent.empty()
+        met.channel.unblock()
+        assert isinstance(await met.hear(), AssignJob)
+        assert isinstance(await met.hear(), CancelJob)
+        assert met.life.live
