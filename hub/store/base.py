@@ -19,26 +19,33 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from hub.rollups import Tier
 from hub.store.records import (
     Agent,
     Artifact,
     Circuit,
     EnrollRefusal,
     EnrollToken,
+    HistoryRow,
     Hub,
     HubEvent,
     Job,
     JobPicture,
     SessionRow,
+    Source,
     StatusNote,
     StoredEvent,
     StreamHead,
+    Usage,
 )
 from wire.frames import Event, EventBody, Stream
 from wire.jobs import JobState
 
 PAGE_MAX = 1000
 """Rows of one listing; a larger ``limit`` is cut to it."""
+
+HISTORY_ROWS_MAX = 10_000
+"""Rows of one look into the history."""
 
 Step = Callable[[JobPicture], JobPicture | None]
 """A pure function from a job's picture to its next one; ``None`` for no change."""
@@ -111,6 +118,10 @@ class StoreStats(Struct, frozen=True, kw_only=True):
     waiting: int
     """Operations that wait for their turn now."""
     waiting_max: int
+    samples_late: int = 0
+    """Samples that came when their time was given up already."""
+    sources_refused: int = 0
+    """Sources of samples beyond a node's limit, counted at each sample."""
 
 
 class Store(Protocol):
@@ -274,6 +285,45 @@ class Store(Protocol):
 
     async def hub_events(self, agent_id: str, *, limit: int = PAGE_MAX) -> list[HubEvent]:
         """What the hub saw about a node, newest first."""
+
+    # --- the history of what nodes measured
+
+    async def sources(self, agent_id: str) -> list[Source]:
+        """What a node has series of."""
+
+    async def history(
+        self, agent_id: str, tier: Tier, from_ms: int, to_ms: int, *, limit: int = HISTORY_ROWS_MAX
+    ) -> list[HistoryRow]:
+        """A node's rows of a tier that begin at ``from_ms`` or later and before ``to_ms``, oldest first."""
+
+    async def roll(self, ended_before_ms: int, *, limit: int) -> int:
+        """Make at most ``limit`` of the rollups that are due and whose time ended before; how many that were.
+
+        Zero: none is due. Each is made from all rows of the tier below, so it may be made again at any time.
+        """
+
+    # --- giving up, in bounded steps: each says how much it did, zero when nothing is left to do
+
+    async def expire_tier(self, tier: Tier, before_ms: int, bytes_max: int, *, limit: int) -> int:
+        """Give up the oldest rows of a tier: those that begin before, or are too much. Their rollups stay."""
+
+    async def expire_sources(self, before_ms: int, *, limit: int) -> int:
+        """Give up the series of cards that nothing was heard of since."""
+
+    async def expire_events(self, before_ms: int, bytes_max: int, *, limit: int) -> int:
+        """Give up the oldest events: received before, or, if all are too much, of the node that keeps most.
+
+        An event of a job that has not ended is kept.
+        """
+
+    async def expire_records(self, before_ms: int, rows_max: int, *, limit: int) -> int:
+        """Give up ended sessions and what the hub saw: begun before, or more of either than ``rows_max``."""
+
+    async def reclaim(self, bytes_max: int) -> int:
+        """Hand some of the space that was given up back to the file system; how much that was."""
+
+    async def usage(self) -> Usage:
+        """How much is kept of everything that grows."""
 
     # --- browsers
 

@@ -4,9 +4,11 @@ Times are Unix milliseconds (``_at_ms``); ids are UUIDv7 text; digests are lower
 """
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
+from hub.rollups import Rolled
 from wire.jobs import Input, JobState, Output
 
 
@@ -258,3 +260,43 @@ class StatusNote(Struct, frozen=True, kw_only=True):
     agent_id: str
     heard_at_ms: int
     packed: bytes | None
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """What a node has series of: its host, or a card."""
+
+    number: int
+    name: str
+    fields: int
+    """A bit for each of `hub.series.fields_of` that ever had a value."""
+    seen_at_ms: int
+    """The last day it was heard of."""
+
+
+class HistoryRow(NamedTuple):
+    """What a node measured at one time, or over one."""
+
+    time_ms: int
+    """The moment of a sample; of a rollup, when its time begins."""
+    rolled: Rolled
+
+
+class Volume(Struct, frozen=True, kw_only=True):
+    """How much is kept of something."""
+
+    rows: int
+    size_bytes: int
+    horizon_ms: int = 0
+    """What is older is given up, or about to be."""
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    """How much the store keeps of what grows."""
+
+    volumes: dict[str, Volume]
+    """By name: ``raw``, ``minute``, ``ten_minutes``, ``hour``, ``events``, ``logs``."""
+    file_bytes: int
+    """Of the database, what is free in it included."""
+    free_bytes: int
+    """Free in it: taken before the file grows."""
+    rollups_due: int

@@ -6,27 +6,41 @@ Each method hands a statement function of `sql_fleet` or `sql_work` to the write
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from hub.store import sql_fleet, sql_work
-from hub.store.base import PAGE_MAX, Applies, IngestResult, Step, StoreClosed, StoreStats, StoreUnavailable
+from hub.rollups import TIERS, Tier
+from hub.store import sql_fleet, sql_history, sql_logs, sql_retention, sql_work
+from hub.store.base import (
+    HISTORY_ROWS_MAX,
+    PAGE_MAX,
+    Applies,
+    IngestResult,
+    Step,
+    StoreClosed,
+    StoreStats,
+    StoreUnavailable,
+)
 from hub.store.records import (
     Agent,
     Artifact,
     Circuit,
     EnrollRefusal,
     EnrollToken,
+    HistoryRow,
     Hub,
     HubEvent,
     Job,
     JobPicture,
     SessionRow,
+    Source,
     StatusNote,
     StoredEvent,
     StreamHead,
+    Usage,
+    Volume,
 )
 from hub.store.sql_intake import Batch, Intake, SampledAt
 from hub.store.writer import QUEUE_MAX, Writer, complaint
@@ -39,12 +53,23 @@ READERS = 2
 Result = TypeVar("Result")
 
 
+class Space(Protocol):
+    """The room a database takes, each kind in its own way."""
+
+    def measure(self, connection: Connection) -> tuple[int, int]:
+        """Bytes of the database, and of these what is free in it."""
+
+    def reclaim(self, connection: Connection, bytes_max: int) -> int:
+        """Hand at most so many free bytes back to the file system; how many."""
+
+
 class SqlStore:
     """`hub.store.base.Store` by SQL; its docstrings hold here. Owns both engines from the moment it is made."""
 
-    def __init__(self, writing: Engine, reading: Engine) -> None:
+    def __init__(self, writing: Engine, reading: Engine, space: Space) -> None:
         self._writing = writing
         self._reading = reading
+        self._space = space
         self._connection = writing.connect()
         self.intake = Intake()
         self._take = self.intake.take  # one object, so that the writer sees that operations are of one kind
@@ -83,6 +108,8 @@ class SqlStore:
             commit_s_total=self.writer.commit_s_total,
             waiting=self.writer.waiting,
             waiting_max=QUEUE_MAX,
+            samples_late=self.intake.late_total,
+            sources_refused=self.intake.sources_refused_total,
         )
 
     # --- the hub and its sessions
@@ -253,6 +280,74 @@ class SqlStore:
     async def hub_events(self, agent_id: str, *, limit: int = PAGE_MAX) -> list[HubEvent]:
         """What the hub saw."""
         return await self._read(lambda c: sql_work.hub_events(c, agent_id, limit))
+
+    # --- the history of what nodes measured
+
+    async def sources(self, agent_id: str) -> list[Source]:
+        """What a node has series of."""
+        return await self._read(lambda c: sql_history.sources(c, agent_id))
+
+    async def history(
+        self, agent_id: str, tier: Tier, from_ms: int, to_ms: int, *, limit: int = HISTORY_ROWS_MAX
+    ) -> list[HistoryRow]:
+        """A node's rows of a tier."""
+        return await self._read(lambda c: sql_history.history(c, agent_id, tier, from_ms, to_ms, limit))
+
+    async def roll(self, ended_before_ms: int, *, limit: int) -> int:
+        """Make rollups that are due."""
+        return await self.writer.submit(lambda c: sql_history.roll(c, ended_before_ms, limit))
+
+    # --- giving up
+
+    async def expire_tier(self, tier: Tier, before_ms: int, bytes_max: int, *, limit: int) -> int:
+        """Give up the oldest rows of a tier."""
+
+        def expire(connection: Connection) -> int:
+            self.intake.horizon_moved()
+            return sql_retention.expire_tier(connection, tier, before_ms, bytes_max, limit)
+
+        return await self.writer.submit(expire)
+
+    async def expire_sources(self, before_ms: int, *, limit: int) -> int:
+        """Give up the series of cards that are gone."""
+
+        def expire(connection: Connection) -> int:
+            gone = sql_retention.expire_sources(connection, before_ms, limit)
+            if gone:
+                self.intake.forget()
+            return gone
+
+        return await self.writer.submit(expire)
+
+    async def expire_events(self, before_ms: int, bytes_max: int, *, limit: int) -> int:
+        """Give up the oldest events."""
+        return await self.writer.submit(lambda c: sql_retention.expire_events(c, before_ms, bytes_max, limit))
+
+    async def expire_records(self, before_ms: int, rows_max: int, *, limit: int) -> int:
+        """Give up ended sessions and what the hub saw."""
+        return await self.writer.submit(lambda c: sql_retention.expire_records(c, before_ms, rows_max, limit))
+
+    async def reclaim(self, bytes_max: int) -> int:
+        """Hand space back to the file system."""
+        return await self.writer.submit(lambda c: self._space.reclaim(c, bytes_max))
+
+    async def usage(self) -> Usage:
+        """How much is kept."""
+        return await self._read(self._usage)
+
+    def _usage(self, connection: Connection) -> Usage:
+        tiers = sql_history.volumes(connection)
+        volumes = {tier.name.lower(): tiers[tier] for tier in TIERS}
+        for name, counted in (("events", sql_retention.event_volume), ("logs", sql_logs.usage)):
+            rows, size_bytes = counted(connection)
+            volumes[name] = Volume(rows=rows, size_bytes=size_bytes)
+        file_bytes, free_bytes = self._space.measure(connection)
+        return Usage(
+            volumes=volumes,
+            file_bytes=file_bytes,
+            free_bytes=free_bytes,
+            rollups_due=sql_history.due_count(connection),
+        )
 
     # --- browsers
 

@@ -98,6 +98,10 @@ class Intake:
         self._sources.clear()
         self._horizon_ms = None
 
+    def horizon_moved(self) -> None:
+        """Old samples were given up."""
+        self._horizon_ms = None
+
     def take(self, connection: Connection, batches: Sequence[Batch]) -> list[IngestResult | Conflict]:
         """Store what is new in each, move the heads, apply job events; for each what it did, or why nothing."""
         heads = _heads(connection, batches)

@@ -1,5 +1,9 @@
 """The store in one SQLite file: WAL, every commit fsynced, foreign keys on.
 
+Deleted rows leave free pages, which later rows use first; so the file stops growing once retention holds. Files made
+by this version can also shrink (``auto_vacuum = INCREMENTAL``, a few pages at a time); an older file does so once
+``PRAGMA auto_vacuum = INCREMENTAL; VACUUM;`` was run on it while the hub was stopped.
+
 Python's driver is told to leave transactions alone (``isolation_level = None``) and SQLAlchemy begins them: the
 writer's at once (``BEGIN IMMEDIATE``), so that nothing fails half-way for want of the lock.
 """
@@ -36,7 +40,7 @@ async def open_sqlite(path: Path) -> AsyncIterator[SqlStore]:
         StoreVersionError: a newer version made it.
     """
     writing, reading = await asyncio.to_thread(_prepare, path)
-    store = SqlStore(writing, reading)
+    store = SqlStore(writing, reading, SqliteSpace())
     try:
         yield store
     finally:
@@ -73,6 +77,7 @@ def _engine(path: Path, *, begin: str, connections: int, read_only: bool) -> Eng
     @event.listens_for(engine, "connect")
     def _configure(connection: sqlite3.Connection, _record: Any) -> None:
         connection.isolation_level = None
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new file; another one keeps what it has
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
@@ -86,3 +91,24 @@ def _engine(path: Path, *, begin: str, connections: int, read_only: bool) -> Eng
         connection.exec_driver_sql(begin)
 
     return engine
+
+
+class SqliteSpace:
+    """The pages of the file."""
+
+    def measure(self, connection: Connection) -> tuple[int, int]:
+        """Bytes of the file, and of its free pages."""
+        page_bytes, pages, free = (
+            int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one())
+            for name in ("page_size", "page_count", "freelist_count")
+        )
+        return page_bytes * pages, page_bytes * free
+
+    def reclaim(self, connection: Connection, bytes_max: int) -> int:
+        """Move the last pages into free ones and cut the file."""
+        page_bytes = int(connection.exec_driver_sql("PRAGMA page_size").scalar_one())
+        _, before = self.measure(connection)
+        freed = connection.exec_driver_sql(f"PRAGMA incremental_vacuum({max(1, bytes_max // page_bytes)})")
+        if freed.returns_rows:
+            freed.fetchall()  # each step of the statement frees one page
+        return before - self.measure(connection)[1]

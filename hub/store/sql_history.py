@@ -1,0 +1,130 @@
+"""Statements about the history: what was measured, how it is rolled up, and what of it is read."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, and_, delete, func, insert, or_, select
+
+from hub.rollups import TIERS, Rolled, Tier, combined, of_sample, pack_rolled, unpack_rolled, unpack_sample
+from hub.store.records import HistoryRow, Source, Volume
+from hub.store.schema import HISTORY_SOURCES, ROLLUPS, ROLLUPS_DUE, SAMPLES, VOLUMES
+from hub.store.sql_intake import grow, mark_due
+
+ROLLUP_ROW_BYTES = 130
+"""What a row of ``rollups`` takes beside its packed values, as `sql_intake.EVENT_ROW_BYTES` for events."""
+_SOURCE_ROWS_MAX = 100_000
+"""Samples of one bucket that are looked at. A node's rate is limited long before."""
+
+
+def sources(connection: Connection, agent_id: str) -> list[Source]:
+    """What a node has series of, by number."""
+    rows = connection.execute(
+        select(HISTORY_SOURCES).where(HISTORY_SOURCES.c.agent_id == agent_id).order_by(HISTORY_SOURCES.c.number)
+    )
+    return [Source(number=row.number, name=row.name, fields=row.fields, seen_at_ms=row.seen_at_ms) for row in rows]
+
+
+def volumes(connection: Connection) -> dict[Tier, Volume]:
+    """How much there is of each tier, and since when."""
+    return {
+        Tier(row.tier_s): Volume(rows=row.rows, size_bytes=row.bytes, horizon_ms=row.horizon_ms)
+        for row in connection.execute(select(VOLUMES))
+    }
+
+
+def history(
+    connection: Connection, agent_id: str, tier: Tier, from_ms: int, to_ms: int, limit: int
+) -> list[HistoryRow]:
+    """A node's rows of a tier that begin within a time, oldest first."""
+    return [HistoryRow(time_ms, rolled) for time_ms, rolled in _rows(connection, agent_id, tier, from_ms, to_ms, limit)]
+
+
+def _rows(
+    connection: Connection, agent_id: str, tier: Tier, from_ms: int, to_ms: int, limit: int
+) -> list[tuple[int, Rolled]]:
+    if tier is Tier.RAW:
+        found = connection.execute(
+            select(SAMPLES.c.time_ms, SAMPLES.c.packed)
+            .where(SAMPLES.c.agent_id == agent_id, SAMPLES.c.time_ms >= from_ms, SAMPLES.c.time_ms < to_ms)
+            .order_by(SAMPLES.c.time_ms)
+            .limit(limit)
+        )
+        # Samples of one moment in the order of their bytes, so that the order of their arrival makes no difference.
+        return [(time_ms, of_sample(unpack_sample(packed))) for time_ms, packed in sorted(found.tuples())]
+    found = connection.execute(
+        select(ROLLUPS.c.start_ms, ROLLUPS.c.packed)
+        .where(
+            ROLLUPS.c.tier_s == tier,
+            ROLLUPS.c.agent_id == agent_id,
+            ROLLUPS.c.start_ms >= from_ms,
+            ROLLUPS.c.start_ms < to_ms,
+        )
+        .order_by(ROLLUPS.c.start_ms)
+        .limit(limit)
+    )
+    return [(start_ms, unpack_rolled(packed)) for start_ms, packed in found.tuples()]
+
+
+# --- rolling up
+
+
+def roll(connection: Connection, ended_before_ms: int, limit: int) -> int:
+    """Make at most ``limit`` rollups that are due and whose time ended before; how many were looked at.
+
+    The finest tier first, so that the one above is made once from all of it.
+    """
+    done = 0
+    for tier in TIERS[1:]:
+        due = (
+            connection.execute(
+                select(ROLLUPS_DUE.c.start_ms, ROLLUPS_DUE.c.agent_id)
+                .where(ROLLUPS_DUE.c.tier_s == tier, ROLLUPS_DUE.c.start_ms <= ended_before_ms - tier.width_ms)
+                .order_by(ROLLUPS_DUE.c.start_ms)
+                .limit(limit - done)
+            )
+            .tuples()
+            .all()
+        )
+        if due:
+            _make(connection, tier, due)
+            done += len(due)
+        if done >= limit:
+            break
+    return done
+
+
+def due_count(connection: Connection) -> int:
+    """Rollups that are to be made, those whose time is not over yet included."""
+    return connection.scalar(select(func.count()).select_from(ROLLUPS_DUE)) or 0
+
+
+def _make(connection: Connection, tier: Tier, due: Sequence[tuple[int, str]]) -> None:
+    """Make these rollups from the tier below, mark the ones above, and settle the marks."""
+    horizon_ms = connection.scalar(select(VOLUMES.c.horizon_ms).where(VOLUMES.c.tier_s == tier.below)) or 0
+    made: list[dict[str, Any]] = []
+    for start_ms, agent_id in due:
+        if start_ms < horizon_ms:
+            continue  # a part of what it was made from is given up already: as it was made then, it stays
+        rows = _rows(connection, agent_id, tier.below, start_ms, start_ms + tier.width_ms, _SOURCE_ROWS_MAX)
+        if rows:
+            packed = pack_rolled(combined(rolled for _, rolled in rows))
+            made.append({"tier_s": tier, "agent_id": agent_id, "start_ms": start_ms, "packed": packed})
+    if made:
+        here = or_(
+            *(and_(ROLLUPS.c.agent_id == row["agent_id"], ROLLUPS.c.start_ms == row["start_ms"]) for row in made)
+        )
+        before = connection.execute(
+            select(ROLLUPS.c.id, func.length(ROLLUPS.c.packed)).where(ROLLUPS.c.tier_s == tier, here)
+        ).all()
+        if before:
+            connection.execute(delete(ROLLUPS).where(ROLLUPS.c.id.in_([row.id for row in before])))
+        connection.execute(insert(ROLLUPS), made)
+        size_bytes = sum(len(row["packed"]) + ROLLUP_ROW_BYTES for row in made)
+        size_bytes -= sum(length + ROLLUP_ROW_BYTES for _, length in before)
+        grow(connection, tier, len(made) - len(before), size_bytes)
+        if tier.above is not None:
+            mark_due(connection, tier.above, {(tier.above.start_of(row["start_ms"]), row["agent_id"]) for row in made})
+    settled = or_(
+        *(and_(ROLLUPS_DUE.c.start_ms == start_ms, ROLLUPS_DUE.c.agent_id == agent_id) for start_ms, agent_id in due)
+    )
+    connection.execute(delete(ROLLUPS_DUE).where(ROLLUPS_DUE.c.tier_s == tier, settled))
