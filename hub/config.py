@@ -24,6 +24,9 @@ SYSTEM_DATA_DIR: Final = Path("/var/lib/provewire/hub")
 INTERVAL_MIN_S: Final = 0.01
 """The wire's own limit for what a welcome may ask."""
 
+KEEP_RAW_MIN_S: Final = 3600.0
+"""Rollups are made from raw readings, and that takes a moment."""
+
 
 class ConfigError(Exception):
     """A setting is wrong; the sentence names it and says what to do."""
@@ -62,6 +65,24 @@ class Config(Struct, frozen=True, kw_only=True):
     decline_backoff_s: float = 5.0
     jobs_open_max: int = 10_000
     status_persist_s: float = 30.0
+    node_events_per_s: float = 200.0
+    node_events_burst: int = 20_000
+    node_event_bytes_per_day: int = 256 * 1024**2
+    node_log_bytes_per_day: int = 64 * 1024**2
+    node_reading_bytes_per_day: int = 128 * 1024**2
+    keep_raw_s: float = 25 * 3600.0
+    keep_raw_bytes: int = 4 * 1024**3
+    keep_minute_s: float = 14 * 86_400.0
+    keep_minute_bytes: int = 8 * 1024**3
+    keep_ten_minutes_s: float = 90 * 86_400.0
+    keep_ten_minutes_bytes: int = 4 * 1024**3
+    keep_hour_s: float = 730 * 86_400.0
+    keep_hour_bytes: int = 4 * 1024**3
+    keep_events_s: float = 90 * 86_400.0
+    keep_events_bytes: int = 2 * 1024**3
+    keep_records_s: float = 365 * 86_400.0
+    keep_records_max: int = 1_000_000
+    retention_every_s: float = 60.0
     lag_tolerated_s: float = 5.0
     shutdown_s: float = 5.0
     artifact_bytes_max: int = 4 * 1024**3
@@ -173,6 +194,24 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("decline_backoff_s", "seconds a job is not offered again to a node that declined it"),
     Setting("jobs_open_max", "jobs that have not ended, at most"),
     Setting("status_persist_s", "seconds between two writes of a node's last status"),
+    Setting("node_events_per_s", "events taken of one node a second and stream; beyond them it is slowed down"),
+    Setting("node_events_burst", "events taken of one node and stream at once after a quiet time"),
+    Setting("node_event_bytes_per_day", "bytes of jobs and events of one node a day; beyond them it is slowed down"),
+    Setting("node_log_bytes_per_day", "bytes of log records of one node a day; more is left out and counted"),
+    Setting("node_reading_bytes_per_day", "bytes of readings of one node a day; more is left out and counted"),
+    Setting("keep_raw_s", "seconds the history keeps readings as they came"),
+    Setting("keep_raw_bytes", "bytes of them, at most; the oldest go first"),
+    Setting("keep_minute_s", "seconds the history keeps rollups of one minute"),
+    Setting("keep_minute_bytes", "bytes of them, at most"),
+    Setting("keep_ten_minutes_s", "seconds the history keeps rollups of ten minutes"),
+    Setting("keep_ten_minutes_bytes", "bytes of them, at most"),
+    Setting("keep_hour_s", "seconds the history keeps rollups of one hour"),
+    Setting("keep_hour_bytes", "bytes of them, at most"),
+    Setting("keep_events_s", "seconds events are kept; those of jobs that have not ended stay"),
+    Setting("keep_events_bytes", "bytes of them, at most; the node with most gives up first"),
+    Setting("keep_records_s", "seconds ended sessions, and what the hub saw, are kept"),
+    Setting("keep_records_max", "sessions, and things the hub saw, kept at most"),
+    Setting("retention_every_s", "seconds between two sweeps of what is kept too long or is too much"),
     Setting("lag_tolerated_s", "seconds the hub's own loop may lag before silence stops to count"),
     Setting("shutdown_s", "seconds within which the hub stops"),
     Setting("artifact_bytes_max", "bytes of one artifact, at most"),
@@ -299,6 +338,12 @@ def _check(config: Config) -> None:
             "give --tls-cert and --tls-key, or --insecure to send tokens and witnesses in the clear"
         )
     _check_intervals(config)
+    keeps_s = (config.keep_raw_s, config.keep_minute_s, config.keep_ten_minutes_s, config.keep_hour_s)
+    if list(keeps_s) != sorted(keeps_s) or config.keep_raw_s < KEEP_RAW_MIN_S:
+        raise ConfigError(
+            f"{KEEP_RAW_MIN_S:g} <= keep_raw_s <= keep_minute_s <= keep_ten_minutes_s <= keep_hour_s must hold, "
+            f"since each tier is made from the one before; not {', '.join(f'{keep_s:g}' for keep_s in keeps_s)}"
+        )
     if config.public_url and not config.public_url.startswith(("http://", "https://")):
         raise ConfigError(f"public_url: {config.public_url!r} must begin with http:// or https://")
 
