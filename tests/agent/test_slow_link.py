@@ -260,7 +260,7 @@ async def test_a_state_never_waits_behind_the_backlog(tmp_path: Path, bytes_per_
         backlog = [frame for frame in way.link.frames if frame[1] in (Stream.LOGS, Stream.READINGS)]
         assert sum(size for _, _, size in backlog) <= 0.25 * bytes_per_s * took_s + FRAME_BYTES_MAX * 0.1
         assert len(backlog) <= FRAMES_PER_S_MAX * took_s
-        assert len(backlog) >= 3, "the backlog has to go on, too"
+        assert len(backlog) >= 2, "the backlog has to go on, too"
 
 
 async def test_what_is_new_goes_first_and_the_backlog_in_its_order(tmp_path: Path) -> None:
