@@ -37,6 +37,8 @@ from hub.judging import Judge
 from hub.keys import KeyFileError, Keys, write_private
 from hub.pulse import Pulse
 from hub.registry import Registry
+from hub.retention import Retention
+from hub.rolling import Roller
 from hub.sessions import Sessions
 from hub.store.base import PAGE_MAX, Store, StoreError
 from hub.store.sqlite import open_sqlite
@@ -208,7 +210,11 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
     app[ports.JOBS] = desk
     app[ports.SESSIONS] = app[ALL_SESSIONS] = sessions
     app[GATE] = Gate(config, clock, sessions)
+    roller = Roller(clock=clock, store=store)
+    retention = Retention(config=config, clock=clock, store=store)
+    app[ports.KEEPERS] = ports.Keepers(ingest.quotas, roller, retention)
     parts = {"desk": desk.run, "judge": judge.run, "notes": ingest.run, "pulse": pulse.run, "sessions": sessions.run}
+    parts |= {"rollups": roller.run, "retention": retention.run}
     for name, run in parts.items():
         tasks.start(name, run())
     yield

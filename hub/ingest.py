@@ -15,17 +15,21 @@ from hub.clock import Clock
 from hub.config import Config
 from hub.desk import Desk
 from hub.jobs import step_for
+from hub.node_time import NodeClock, NodeClocks
+from hub.quotas import QuotaLimits, Quotas
 from hub.registry import Node, Registry
 from hub.store.base import IngestResult, Store, StoreUnavailable
 from hub.store.records import StatusNote
 from hub.undisturbed import Undisturbed
-from wire.frames import Event, Stream
+from wire.frames import Event, EventBody, Stream
 from wire.inputs import StatusReceived
 from wire.status import NodeStatus
 
 log = structlog.get_logger(__name__)
 
 _STATUS_JSON = msgspec.json.Decoder(NodeStatus)
+_packed = msgspec.msgpack.Encoder().encode
+"""For the size of events: the frame's own bytes are not known here any more."""
 
 
 class Ingest:
@@ -39,23 +43,62 @@ class Ingest:
         self._bus = bus
         self._desk = desk
         self._undisturbed = Undisturbed()
+        self._clocks = NodeClocks()
+        self.quotas = Quotas(
+            clock,
+            QuotaLimits(
+                events_per_s=config.node_events_per_s,
+                events_burst=config.node_events_burst,
+                event_bytes_per_day=config.node_event_bytes_per_day,
+                log_bytes_per_day=config.node_log_bytes_per_day,
+                reading_bytes_per_day=config.node_reading_bytes_per_day,
+            ),
+        )
         self._to_note: set[str] = set()
         """Agents heard since the last note."""
 
     async def events(self, agent_id: str, epoch: str, stream: Stream, events: Sequence[Event]) -> IngestResult:
-        """Store, commit, apply. Whoever calls this acknowledges ``head`` afterwards."""
-        return await self._undisturbed.finish(self._events(agent_id, epoch, stream, events))
+        """Store, commit, apply. Whoever calls this acknowledges ``head`` afterwards.
 
-    async def _events(self, agent_id: str, epoch: str, stream: Stream, events: Sequence[Event]) -> IngestResult:
+        A node beyond its quota waits here, so that its next events wait in its own outbox.
+        """
+        verdict = self.quotas.judge(agent_id, epoch, stream, len(events), len(_packed(events)))
+        if verdict.wait_s > 0.0:
+            await asyncio.sleep(verdict.wait_s)
+        if stream is Stream.JOBS:
+            return await self._undisturbed.finish(self._job_events(agent_id, epoch, events))
+        now_ms = self._clock.time_ms()
+        node_clock = self._node_clock(agent_id)
+        return await self._store.ingest(
+            agent_id,
+            epoch,
+            stream,
+            events,
+            now_ms,
+            _nothing_to_apply,
+            sampled_at=None if node_clock is None else lambda event: node_clock.time_ms(epoch, event, now_ms),
+            left_out=verdict.left_out,
+        )
+
+    async def _job_events(self, agent_id: str, epoch: str, events: Sequence[Event]) -> IngestResult:
         now_ms, limit = self._clock.time_ms(), self._config.attempts_max
         result = await self._store.ingest(
-            agent_id, epoch, stream, events, now_ms, lambda body: step_for(body, agent_id, now_ms, limit)
+            agent_id, epoch, Stream.JOBS, events, now_ms, lambda body: step_for(body, agent_id, now_ms, limit)
         )
         self._desk.absorb(result.pictures)
         for sentence in result.foreign:
             log.warning("an agent spoke of what is not its own", agent=agent_id, detail=sentence)
             await self._desk.note(agent_id, "foreign.reference", sentence)
         return result
+
+    def _node_clock(self, agent_id: str) -> NodeClock | None:
+        node = self._registry.node(agent_id)
+        return None if node is None else self._clocks.of(agent_id, node.epoch)
+
+    def forget(self, agent_id: str) -> None:
+        """The node is revoked."""
+        self.quotas.forget(agent_id)
+        self._clocks.forget(agent_id)
 
     def status(self, agent_id: str, received: StatusReceived) -> None:
         """Take over a status: memory only."""
@@ -64,6 +107,7 @@ class Ingest:
         self._to_note.add(agent_id)
         if node is None:
             return
+        self._clocks.of(agent_id, node.epoch).heard(received.monotonic_ns, self._clock.time_ms())
         self._bus.publish(NodeChanged(node))
         if before is None or _offer(before) != _offer(node):
             self._desk.wake()
@@ -104,6 +148,10 @@ class Ingest:
         ]
         if notes:
             await self._store.note_status(notes)
+
+
+def _nothing_to_apply(_body: EventBody) -> None:
+    """What events do to jobs that do not come in their stream."""
 
 
 def _offer(node: Node) -> tuple[object, ...]:

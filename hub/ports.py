@@ -14,7 +14,10 @@ from hub.bus import Bus
 from hub.clock import Clock
 from hub.config import Config
 from hub.keys import Keys
+from hub.quotas import Quotas
 from hub.registry import Registry
+from hub.retention import Retention
+from hub.rolling import Roller
 from hub.store.base import Store
 from hub.store.records import Hub, Job
 from hub.verify import Verifier
@@ -29,6 +32,14 @@ class Lease(Struct, frozen=True):
     attempt: int
     agent_id: str
     inputs: Sequence[Input]
+
+
+class Keepers(Struct, frozen=True):
+    """Who decides how much is taken in and kept; for the metrics."""
+
+    quotas: Quotas
+    roller: Roller
+    retention: Retention
 
 
 class TooManyJobs(Exception):
@@ -79,3 +90,4 @@ ARTIFACTS = web.AppKey("ARTIFACTS", Artifacts)
 VERIFIER = web.AppKey("VERIFIER", Verifier)
 BASE_URL = web.AppKey("BASE_URL", list[str])
 """One item once the hub listens: its own address, for links and tokens."""
+KEEPERS = web.AppKey("KEEPERS", Keepers)

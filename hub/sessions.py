@@ -163,6 +163,7 @@ class Sessions:
             life.end(reason, detail, UNKNOWN_WAIT_S if reason is Reason.REVOKED else 0.0)
             await life.finished()
         if reason is Reason.REVOKED:
+            self._ingest.forget(agent_id)
             await self._desk.revoked(agent_id)
         return life is not None
 

@@ -1,14 +1,19 @@
 """Statements about the history: what was measured, how it is rolled up, and what of it is read."""
 
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import structlog
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select
 
+from hub.faults import FAULTS
 from hub.rollups import TIERS, Rolled, Tier, combined, of_sample, pack_rolled, unpack_rolled, unpack_sample
 from hub.store.records import HistoryRow, Source, Volume
 from hub.store.schema import HISTORY_SOURCES, ROLLUPS, ROLLUPS_DUE, SAMPLES, VOLUMES
 from hub.store.sql_intake import grow, mark_due
+
+log = structlog.get_logger(__name__)
 
 ROLLUP_ROW_BYTES = 130
 """What a row of ``rollups`` takes beside its packed values, as `sql_intake.EVENT_ROW_BYTES` for events."""
@@ -50,7 +55,7 @@ def _rows(
             .limit(limit)
         )
         # Samples of one moment in the order of their bytes, so that the order of their arrival makes no difference.
-        return [(time_ms, of_sample(unpack_sample(packed))) for time_ms, packed in sorted(found.tuples())]
+        return list(_unpacked(sorted(tuple(row) for row in found), lambda packed: of_sample(unpack_sample(packed))))
     found = connection.execute(
         select(ROLLUPS.c.start_ms, ROLLUPS.c.packed)
         .where(
@@ -62,7 +67,17 @@ def _rows(
         .order_by(ROLLUPS.c.start_ms)
         .limit(limit)
     )
-    return [(start_ms, unpack_rolled(packed)) for start_ms, packed in found.tuples()]
+    return list(_unpacked(found, unpack_rolled))
+
+
+def _unpacked(rows: Iterable[Any], unpack: Callable[[bytes], Rolled]) -> Iterator[tuple[int, Rolled]]:
+    """A row that cannot be read is a gap: a damaged page must not stop the rest."""
+    for time_ms, packed in rows:
+        try:
+            yield time_ms, unpack(packed)
+        except (ValueError, TypeError, zlib.error) as error:  # msgspec's are ValueErrors
+            FAULTS.count("store")
+            log.error("a row of the history cannot be read", time_ms=time_ms, error=str(error))  # noqa: TRY400
 
 
 # --- rolling up
@@ -75,16 +90,13 @@ def roll(connection: Connection, ended_before_ms: int, limit: int) -> int:
     """
     done = 0
     for tier in TIERS[1:]:
-        due = (
-            connection.execute(
-                select(ROLLUPS_DUE.c.start_ms, ROLLUPS_DUE.c.agent_id)
-                .where(ROLLUPS_DUE.c.tier_s == tier, ROLLUPS_DUE.c.start_ms <= ended_before_ms - tier.width_ms)
-                .order_by(ROLLUPS_DUE.c.start_ms)
-                .limit(limit - done)
-            )
-            .tuples()
-            .all()
+        found = connection.execute(
+            select(ROLLUPS_DUE.c.start_ms, ROLLUPS_DUE.c.agent_id)
+            .where(ROLLUPS_DUE.c.tier_s == tier, ROLLUPS_DUE.c.start_ms <= ended_before_ms - tier.width_ms)
+            .order_by(ROLLUPS_DUE.c.start_ms)
+            .limit(limit - done)
         )
+        due = [(row.start_ms, row.agent_id) for row in found]
         if due:
             _make(connection, tier, due)
             done += len(due)
