@@ -61,6 +61,8 @@ class Job(Struct):
     """When anything of it last changed; when it was first seen, at first."""
     advanced: bool
     """Whether a change of it was ever seen."""
+    passed_by_s: float
+    """When a younger job of its kind last went on."""
     whole_s: float | None
     """Since when all partitions are done."""
     watched: bool
@@ -200,6 +202,7 @@ class Fates:
             partitions=partitions,
             moved_s=now_s,
             advanced=False,
+            passed_by_s=0.0,
             whole_s=now_s if whole else None,
             watched=not whole,
             orphans={},
@@ -292,9 +295,12 @@ class Fates:
 
     def _conclude(self, now_s: float) -> None:
         """End what failed unsaid."""
-        passed_by_s: dict[str, float] = {}
-        """By kind: when anything of the jobs younger than the present one last went on."""
+        younger_s: dict[str, float] = {}
+        """By kind: when one of the jobs younger than the present one last went on."""
         for job in sorted(self.jobs.values(), key=lambda job: -job.began.monotonic_s):
+            job.passed_by_s = max(job.passed_by_s, younger_s.get(job.kind, 0.0))
+            if job.advanced:
+                younger_s[job.kind] = max(younger_s.get(job.kind, 0.0), job.moved_s)
             if job.fate is not EngineJobState.RUNNING:
                 continue
             failed = next((partition.index for partition in job.partitions if partition.state == "failed"), None)
@@ -304,9 +310,7 @@ class Fates:
             elif job.whole_s is not None:
                 self._conclude_whole(job, job.whole_s, now_s)
             else:
-                self._conclude_quiet(job, passed_by_s.get(job.kind, 0.0), now_s)
-            if job.advanced:
-                passed_by_s[job.kind] = max(passed_by_s.get(job.kind, 0.0), job.moved_s)
+                self._conclude_quiet(job, now_s)
 
     def _conclude_whole(self, job: Job, whole_s: float, now_s: float) -> None:
         """End a job that should have ended by itself."""
@@ -317,7 +321,7 @@ class Fates:
             )
             self._end(job, EngineJobState.FAILED, now_s, why, sure=Sure.LIKELY)
 
-    def _conclude_quiet(self, job: Job, passed_by_s: float, now_s: float) -> None:
+    def _conclude_quiet(self, job: Job, now_s: float) -> None:
         """End a job that has stood still for longer than it can by itself."""
         quiet_s = now_s - job.moved_s
         orphan = next((i for i, since_s in job.orphans.items() if now_s - since_s >= ORPHAN_S), None)
@@ -325,7 +329,7 @@ class Fates:
         if orphan is not None:
             why = f"partition {orphan} is said to be on the GPU and no worker has had it for {ORPHAN_S:g} s"
             self._end(job, EngineJobState.FAILED, now_s, why, sure=Sure.LIKELY, culprit=orphan)
-        elif quiet_s >= limit_s and passed_by_s > job.moved_s + limit_s / 2:
+        elif quiet_s >= limit_s and job.passed_by_s > job.moved_s + limit_s / 2:
             why = f"it stands still for {limit_s:g} s while younger jobs go on, and the daemon works oldest first"
             self._end(job, EngineJobState.FAILED, now_s, why, sure=Sure.LIKELY)
         elif quiet_s >= STALLED_S:
