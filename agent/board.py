@@ -8,10 +8,10 @@ import structlog
 
 from agent.clock import Clock
 from agent.outbox import Outbox
-from agent.sensors.gpu import GpuSensor, Problem, Report
+from agent.sensors.gpu import GpuEvent, GpuSensor, Problem
 from agent.sensors.host import HostSensor
 from wire.engines import EngineReading
-from wire.frames import Level
+from wire.events import Level, NodeEvent
 from wire.limits import NAME_CHARS_MAX
 from wire.readings import GpuReading, HostReading
 from wire.status import JobProgress, NodeStatus, OutboxReading, WorkerReading
@@ -19,8 +19,6 @@ from wire.status import JobProgress, NodeStatus, OutboxReading, WorkerReading
 log = structlog.get_logger(__name__)
 
 HOST_DEADLINE_S = 10.0
-GPU_MISSING_RECHECK_S = 600.0
-"""A node without NVIDIA cards is asked again this seldom: a child process costs more than the answer is worth."""
 
 
 class Board:
@@ -75,26 +73,23 @@ async def read_host(board: Board, sensor: HostSensor, *, clock: Clock, every_s: 
 
 
 async def read_gpus(board: Board, sensor: GpuSensor, *, outbox: Outbox, clock: Clock, every_s: float) -> None:
-    """Keep the cards' readings fresh; for ever. Each problem is said once, when it begins."""
+    """Keep the cards' readings fresh; for ever. What happened to them is kept as events."""
     last = Problem.NONE
     while True:
         report = await sensor.read()
         board.gpus = report.gpus
         board.gpu_problem = report.detail
-        if report.problem is not last:
-            last = report.problem
-            await _say_problem(report, outbox)
+        if report.events:
+            await _say(report.events, outbox)
+        if report.problem is Problem.MISSING and last is not Problem.MISSING:
+            log.info("gpu.none", detail=report.detail)
+        last = report.problem
         board.changed()
-        missing = report.problem is Problem.MISSING
-        await clock.sleep(GPU_MISSING_RECHECK_S if missing else every_s)
+        await clock.sleep(every_s)
 
 
-async def _say_problem(report: Report, outbox: Outbox) -> None:
-    if report.problem is Problem.NONE:
-        log.info("gpu.readable", gpus=len(report.gpus))
-        await outbox.say("gpu.readable", f"{len(report.gpus)} cards can be read", gpus=len(report.gpus))
-    elif report.problem is Problem.MISSING:
-        log.info("gpu.none", detail=report.detail)
-    else:
-        log.error("gpu.unreadable", problem=report.problem.value, detail=report.detail)
-        await outbox.say("gpu.unreadable", report.detail, Level.ERROR, problem=report.problem.value)
+async def _say(events: Sequence[GpuEvent], outbox: Outbox) -> None:
+    for event in events:
+        say = {Level.ERROR: log.error, Level.WARNING: log.warning}.get(event.level, log.info)
+        say(event.kind, detail=event.detail)
+    await outbox.keep([NodeEvent(each.kind, each.detail, each.level, each.fields) for each in events])

@@ -22,8 +22,10 @@ NOT_PASSED_ON = frozenset(
 """What systemd gave to the agent alone."""
 
 
-def start_detached(argv: Sequence[str], *, environ: Mapping[str, str], log_path: Path) -> int:
+def start_detached(argv: Sequence[str], *, environ: Mapping[str, str], log_path: Path, stdin: int | None = None) -> int:
     """Start a process in a session of its own, its output appended to ``log_path``; its pid.
+
+    ``stdin`` is the descriptor that becomes its standard input; without one it reads nothing.
 
     Raises:
         OSError: it cannot be started.
@@ -35,7 +37,7 @@ def start_detached(argv: Sequence[str], *, environ: Mapping[str, str], log_path:
         list(argv),
         {key: value for key, value in environ.items() if key not in NOT_PASSED_ON},
         file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0) if stdin is None else (os.POSIX_SPAWN_DUP2, stdin, 0),
             (os.POSIX_SPAWN_OPEN, 1, str(log_path), flags, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
         ],

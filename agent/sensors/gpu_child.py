@@ -1,0 +1,152 @@
+"""The NVML child as the agent sees it: a process, a socket to it, and a deadline for each of its answers.
+
+A child that is killed may be in the driver, where no signal reaches it: nobody waits for it. It counts as gone when
+the kernel says so.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from agent import processes
+from agent.clock import Clock
+from agent.sensors.nvml_messages import (
+    CARDS_MAX,
+    PACKET_BYTES_MAX,
+    Ask,
+    Begin,
+    Card,
+    End,
+    Problem,
+    decode_answer,
+    encode,
+)
+
+LOG_BYTES = 1200
+ANSWERS_MAX = 2 * CARDS_MAX + 1
+LEAVE_S = 2.0
+"""For a child that was told to go, before it is killed."""
+DEATH_S = 2.0
+"""Between the end of its socket and the end of the process."""
+
+
+class Told(NamedTuple):
+    """What a child answered to one `Ask`."""
+
+    cards: list[Card]
+    end: End | None
+    at: Begin | None = None
+    """The card it was at when it hung or died."""
+    problem: Problem = Problem.NONE
+    said: str = ""
+
+
+class Child:
+    """One running child. Made by `start`."""
+
+    def __init__(self, pid: int, talk: socket.socket, *, log_path: Path, clock: Clock) -> None:
+        self._pid = pid
+        self._talk = talk
+        self._log_path = log_path
+        self._exit = asyncio.create_task(processes.wait_exit(pid, clock))
+        self.started_s = clock.monotonic()
+
+    @classmethod
+    async def start(cls, argv: Sequence[str], *, environ: Mapping[str, str], log_path: Path, clock: Clock) -> "Child":
+        """Start one.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with its:
+                pid = await asyncio.to_thread(_spawn, argv, environ, log_path, its.fileno())
+        except BaseException:
+            ours.close()
+            raise
+        ours.setblocking(False)  # noqa: FBT003 - the standard library's own way
+        return cls(pid, ours, log_path=log_path, clock=clock)
+
+    @property
+    def gone(self) -> bool:
+        """Whether the process is no more."""
+        return self._exit.done()
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._pid
+
+    async def ask(self, ask: Ask, *, silence_s: float, round_s: float) -> Told:
+        """One round: each answer within ``silence_s`` of the one before, all within ``round_s``. Never raises."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + round_s
+        cards: list[Card] = []
+        at: Begin | None = None
+        try:
+            await loop.sock_sendall(self._talk, encode(ask))
+            for _ in range(ANSWERS_MAX):
+                async with asyncio.timeout_at(min(loop.time() + silence_s, end_s)):
+                    packet = await loop.sock_recv(self._talk, PACKET_BYTES_MAX)
+                if not packet:
+                    told = Told(cards, None, at, Problem.FAILED, await self._death(at))
+                    self.kill()
+                    return told
+                answer = decode_answer(packet)
+                if isinstance(answer, End):
+                    return Told(cards, answer)
+                if isinstance(answer, Card):
+                    cards.append(answer)
+                    at = None
+                else:
+                    at = answer
+        except TimeoutError:
+            self.kill()
+            return Told(cards, None, at, Problem.HUNG, f"NVML did not answer within {silence_s:g} s{_where(at)}")
+        except (OSError, msgspec.DecodeError) as error:
+            self.kill()
+            how = f"{await self._death(at)}; its answer was: {error}"
+            return Told(cards, None, at, Problem.FAILED, how)
+        self.kill()
+        return Told(cards, None, None, Problem.FAILED, f"the NVML process gave more than {ANSWERS_MAX} answers")
+
+    async def _death(self, at: Begin | None) -> str:
+        done, _ = await asyncio.wait({self._exit}, timeout=DEATH_S)
+        how = self._exit.result() if done else "no exit yet"
+        said = await asyncio.to_thread(processes.log_tail, self._log_path, LOG_BYTES)
+        return f"the NVML process ended{_where(at)} with {how}" + (f": {said}" if said else "")
+
+    def kill(self) -> None:
+        """Kill it, and do not wait."""
+        if not self._exit.done():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._pid, signal.SIGKILL)
+        self._talk.close()
+
+    async def leave(self) -> None:
+        """Let it end by itself, which is kinder to a driver than a kill; kill it if it does not."""
+        self._talk.close()
+        if not (await asyncio.wait({self._exit}, timeout=LEAVE_S))[0]:
+            self.kill()
+
+    async def forget(self) -> None:
+        """Stop watching; for the end of the agent. A process that hangs in the driver stays behind."""
+        self._exit.cancel()
+        await asyncio.gather(self._exit, return_exceptions=True)
+
+
+def _where(at: Begin | None) -> str:
+    return "" if at is None else f", at GPU {at.index}" + (f" ({at.uuid})" if at.uuid else "")
+
+
+def _spawn(argv: Sequence[str], environ: Mapping[str, str], log_path: Path, stdin: int) -> int:
+    log_path.unlink(missing_ok=True)
+    return processes.start_detached(argv, environ=environ, log_path=log_path, stdin=stdin)
