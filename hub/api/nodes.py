@@ -23,6 +23,8 @@ UNDISTURBED = web.AppKey("UNDISTURBED", Undisturbed)
 PREFIX_CHARS_MIN = 4
 HUB_STREAM = "hub"
 """In place of one of the node's streams: what the hub itself saw."""
+EVENT_STREAMS = ("jobs", "events", "readings", HUB_STREAM)
+"""What can be listed as events; of the readings, what the node gave up of them."""
 CURSOR_PARTS = 4
 
 
@@ -84,11 +86,11 @@ async def list_node_events(request: web.Request) -> web.Response:
     limit, after = read_page(request)
     before = _cursor(after)
     stream = request.query.get("stream")
-    if stream is not None and stream not in {HUB_STREAM, *(item.value for item in Stream)}:
+    if stream is not None and stream not in EVENT_STREAMS:
         raise Problem(
             HTTPStatus.UNPROCESSABLE_ENTITY,
             "invalid",
-            f"stream must be jobs, events, logs or hub, not {shortened(stream)}",
+            f"stream must be {', '.join(EVENT_STREAMS[:-1])} or {EVENT_STREAMS[-1]}, not {shortened(stream)}",
         )
     store = request.app[ports.STORE]
     seen = [] if stream not in {None, HUB_STREAM} else await store.hub_events(node.id, limit=PAGE_MAX)
@@ -158,7 +160,7 @@ ROUTES = (
             Parameter(
                 "stream",
                 "only one stream, or only what the hub saw",
-                schema={"type": "string", "enum": ["jobs", "events", "logs", "hub"]},
+                schema={"type": "string", "enum": list(EVENT_STREAMS)},
             ),
         ),
     ),
