@@ -216,6 +216,10 @@ class HubProcess:
                 found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
         return found
 
+    def sessions(self) -> int:
+        """Open sessions of agents."""
+        return int(self.metrics()["provewire_sessions"])
+
     def nodes(self) -> list[dict[str, Any]]:
         """Every node, page by page."""
         found: list[dict[str, Any]] = []

@@ -196,6 +196,7 @@ class Swarm(Watcher):
             "sessions": sum(agent.sessions for agent in self.agents),
             "frames_sent": sum(agent.frames_sent for agent in self.agents),
             "bytes_sent": sum(agent.bytes_sent for agent in self.agents),
+            "readings_s": max((agent.welcome.readings_s for agent in self.agents if agent.welcome), default=None),
             "refused_for_room": sum(agent.outbox.refused for agent in self.agents),
             "emitted": {name: pair[0] for name, pair in by_stream.items() if pair[0]},
             "acknowledged": {name: pair[1] for name, pair in by_stream.items() if pair[0]},
@@ -265,6 +266,7 @@ async def _obey(swarm: Swarm, stop: asyncio.Event) -> None:
         some = rng.sample(swarm.agents, min(int(number), swarm.count)) if number.isdigit() else []
         if word == "hush":
             swarm.hush()
+            print("hushed", flush=True)
         elif word == "stop":
             stop.set()
         elif word in ("cut", "restart"):
