@@ -31,6 +31,7 @@ from agent.jobs import Jobs
 from agent.local import LocalStatus, LocalView, by_name, hub_view, is_healthy
 from agent.notify import Notifier, keep_told
 from agent.outbox import Outbox, open_outbox
+from agent.reasons import load_reasons
 from agent.sampler import keep_samples
 from agent.sensors.cuzk import CuzkSensor, read_engines
 from agent.sensors.cuzk.memory import MemoryFile
@@ -38,6 +39,7 @@ from agent.sensors.gpu import GpuSensor
 from agent.sensors.host import HostSensor
 from agent.tasks import Tasks
 from agent.uplink import NodeFacts, State, Uplink, UplinkView
+from agent.watchdog import watch
 from agent.workers import DeviceWorker, own_argv
 from wire.frames import Capability, Level
 
@@ -93,6 +95,7 @@ class Agent:
         identity.prepare_data_dir(config.data_dir)
         with identity.lock_data_dir(config.data_dir):
             key = identity.load_key(config.data_dir)
+            self._view.reasons = load_reasons(config.reasons_path)
             self._enrolled = identity.load_enrolled(config.data_dir)
             token = self._token()
             self._hub = self._hub or self._saved_hub()
@@ -254,10 +257,12 @@ class Agent:
             clock=self._clock,
             rng=self._rng,
             save_generation=lambda generation: tasks.spawn(self._save_generation(generation)),
+            save_reasons=lambda: tasks.spawn(self._save_reasons()),
         )
         desk.reply = uplink.reply
         outbox.on_append = uplink.appended
         self._board.on_change = uplink.touch
+        tasks.start(watch(self._view, uplink.probe, clock=self._clock))
         stopper = asyncio.create_task(_when(stop, uplink))
         try:
             await uplink.run()
@@ -278,6 +283,8 @@ class Agent:
                 fault = Fault(Kind.UNREACHABLE, "disk", f"the new identity could not be saved: {error}")
             wait_s = backoff.after(fault, session_s=None)
             view.last_reason, view.next_attempt_s = fault, self._clock.monotonic() + wait_s
+            if view.reasons.note(fault, self._clock.unix_ms(), None):
+                await self._save_reasons()
             view.state = State.REFUSED if fault.loud else State.WAITING
             say = log.error if fault.loud else log.warning
             say("enroll.refused", reason=fault.name, detail=fault.detail, hub=view.url, wait_s=round(wait_s, 1))
@@ -331,6 +338,12 @@ class Agent:
             await asyncio.to_thread(identity.save_enrolled, self._config.data_dir, self._enrolled)
         except OSError as error:
             log.warning("identity.not_saved", error=str(error))
+
+    async def _save_reasons(self) -> None:
+        try:
+            await asyncio.to_thread(self._view.reasons.save, self._config.reasons_path)
+        except OSError as error:
+            log.warning("reasons.not_saved", error=str(error))
 
     # --- what it shows --------------------------------------------------------------------------------------------
 

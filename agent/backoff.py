@@ -77,7 +77,7 @@ def of_reason(code: int, detail: str, wait_s: float, *, refused: bool) -> Fault:
     sentence = reason.sentence if reason is not None else "a reason this version does not know"
     said = f"{sentence}: {detail}" if detail else sentence
     kind = Kind.REFUSED if refused or reason in LOUD else Kind.UNREACHABLE
-    return Fault(kind=kind, name=name, detail=said, code=code, wait_s=wait_s)
+    return Fault(kind=kind, name=name, detail=said, code=int(code), wait_s=wait_s)
 
 
 def tls_fault(error: BaseException) -> Fault:
@@ -116,7 +116,7 @@ def _of_status(error: InvalidStatus) -> Fault:
     if status in (HTTP_TOO_MANY, HTTP_UNAVAILABLE):
         # A hub that is busy says how long; without that it is more likely a proxy whose hub is restarting.
         kind = Kind.REFUSED if wait_s > 0.0 else Kind.UNREACHABLE
-        return Fault(kind, "busy", detail, code=Reason.OVERLOADED, wait_s=wait_s)
+        return Fault(kind, "busy", detail, code=int(Reason.OVERLOADED), wait_s=wait_s)
     kind = Kind.UNREACHABLE if status >= HTTP_SERVER_ERROR else Kind.REFUSED
     return Fault(kind, f"http_{status}", detail, wait_s=wait_s)
 
@@ -156,7 +156,9 @@ class Backoff:
         self.failures += 1
         told_s = min(fault.wait_s, TOLD_WAIT_S_MAX)
         if told_s > 0.0:
-            return told_s + self._rng.uniform(0.0, TOLD_SPREAD_RATIO * told_s)
+            # A hub that stops tells its whole fleet the same wait: the spread comes on top of it.
+            spread_s = min(spread_s, REFUSED_CAP_S) if session_s is not None else 0.0
+            return told_s + self._rng.uniform(0.0, max(TOLD_SPREAD_RATIO * told_s, spread_s))
         wait_s = self._rng.uniform(0.0, ceiling_s)
         return max(wait_s, ceiling_s / 2) if fault.loud else wait_s
 

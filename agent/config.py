@@ -118,6 +118,11 @@ class Config(Struct, frozen=True):
         return self.data_dir / "agent.sock"
 
     @property
+    def reasons_path(self) -> Path:
+        """Why there was no session, the last times."""
+        return self.data_dir / "reasons.json"
+
+    @property
     def workers_dir(self) -> Path:
         """One folder per device below."""
         return self.data_dir / "workers"

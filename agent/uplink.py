@@ -12,7 +12,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 import structlog
-from msgspec import Struct
+from msgspec import Struct, field
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 from websockets.typing import Subprotocol
@@ -26,9 +26,13 @@ from agent.hub_http import USER_AGENT
 from agent.identity import Enrolled, Key, verify
 from agent.job_desk import JobDesk
 from agent.outbox import Outbox
+from agent.reasons import Reasons
 from agent.uplink_session import SessionPump, Sink
-from wire.frames import AssignJob, CancelJob, Hello, JobReply, Level, Welcome
-from wire.limits import FRAME_BYTES_MAX, MINOR_VERSION, PROTOCOL, SAMPLE_S
+from wire.codec import decode_hub
+from wire.errors import RemoteProtocolError
+from wire.frames import AssignJob, CancelJob, Challenge, Hello, JobReply, Level, Welcome
+from wire.handshake import fingerprint
+from wire.limits import FRAME_BYTES_MAX, FRAME_BYTES_UNAUTHENTICATED_MAX, MINOR_VERSION, PROTOCOL, SAMPLE_S
 from wire.reasons import Reason
 from wire.session import AgentSession
 
@@ -37,6 +41,8 @@ log = structlog.get_logger(__name__)
 OPEN_S = 10.0
 PING_S = 20.0
 CLOSE_S = 5.0
+DIAL_ERRORS = (OSError, TimeoutError, WebSocketException, ValueError, ImportError)
+"""The last two: a host name no resolver takes, a kind of proxy that needs a library."""
 RESUME_S = 1.0
 """To the next session when this one was ended to replay more epochs."""
 
@@ -63,6 +69,10 @@ class UplinkView(Struct):
     session: str | None = None
     hub_id: str | None = None
     last_reason: Fault | None = None
+    last_reason_s: float = float("-inf")
+    """Monotonic; when it came."""
+    reasons: Reasons = field(default_factory=Reasons)
+    """The last ones, of this run and those before."""
     attempts: int = 0
     """Since the last open session."""
     next_attempt_s: float | None = None
@@ -103,6 +113,7 @@ class Uplink(Sink):
         clock: Clock,
         rng: random.Random,
         save_generation: Callable[[int], None],
+        save_reasons: Callable[[], None],
     ) -> None:
         self._hub = hub
         self._tls = tls if hub.secure else None
@@ -115,6 +126,7 @@ class Uplink(Sink):
         self._desk = desk
         self._clock = clock
         self._save_generation = save_generation
+        self._save_reasons = save_reasons
         self._backoff = Backoff(rng)
         self._pump: SessionPump | None = None
         self._stopping = asyncio.Event()
@@ -192,7 +204,7 @@ class Uplink(Sink):
         log.debug("uplink.connecting", hub=self._hub.base, attempt=self.view.attempts)
         try:
             socket = await self._dial()
-        except (OSError, TimeoutError, WebSocketException) as error:
+        except DIAL_ERRORS as error:
             return of_exception(error), None, 0.0
         pump = SessionPump(
             socket, session, sink=self, outbox=self._outbox, board=self._board, desk=self._desk, clock=self._clock
@@ -255,6 +267,16 @@ class Uplink(Sink):
             max_size=FRAME_BYTES_MAX + 1024,
         )
 
+    async def probe(self) -> bool:
+        """Whether a fresh connection gets as far as the pinned hub's challenge. For the watchdog."""
+        try:
+            async with asyncio.timeout(OPEN_S + CLOSE_S), await self._dial() as socket:
+                first = await socket.recv()
+            frame = decode_hub(first, FRAME_BYTES_UNAUTHENTICATED_MAX) if isinstance(first, bytes) else None
+        except (*DIAL_ERRORS, RemoteProtocolError):
+            return False
+        return isinstance(frame, Challenge) and fingerprint(frame.hub_key) == self._enrolled.hub_fingerprint
+
     async def _wait_after(self, fault: Fault | None, *, session_s: float | None, spread_s: float) -> None:
         if fault is None:
             wait_s = RESUME_S
@@ -267,7 +289,9 @@ class Uplink(Sink):
 
     async def _tell(self, fault: Fault, *, session_s: float | None, wait_s: float) -> None:
         view = self.view
-        view.last_reason = fault
+        view.last_reason, view.last_reason_s = fault, self._clock.monotonic()
+        if view.reasons.note(fault, self._clock.unix_ms(), session_s):
+            self._save_reasons()
         view.state = State.REFUSED if fault.kind is Kind.REFUSED else State.WAITING
         refused = fault.kind is Kind.REFUSED
         event = "uplink.ended" if session_s is not None else "uplink.refused" if refused else "uplink.unreachable"

@@ -1,4 +1,5 @@
 import random
+import socket
 import ssl
 
 import pytest
@@ -72,6 +73,13 @@ def test_after_a_session_the_fleet_comes_back_over_the_spread() -> None:
     assert min(waits) < 5.0
 
 
+def test_a_wait_told_to_a_whole_fleet_is_spread_too() -> None:
+    stopping = Fault(Kind.UNREACHABLE, "HUB_STOPPING", "restart", code=Reason.HUB_STOPPING, wait_s=3.0)
+    waits = [Backoff(random.Random(seed)).after(stopping, session_s=100.0, spread_s=40.0) for seed in range(300)]
+    assert min(waits) >= 3.0
+    assert (min(waits) < 8.0, max(waits) > 33.0) == (True, True)
+
+
 def test_what_needs_a_person_is_retried_slowly_from_the_first_time_on() -> None:
     waits = [Backoff(random.Random(seed)).after(LOUD_FAULT, session_s=None) for seed in range(100)]
     assert min(waits) >= 10.0
@@ -86,7 +94,7 @@ def status(code: int, **headers: str) -> InvalidStatus:
     [
         (ConnectionRefusedError("no"), Kind.UNREACHABLE, "network", 0.0),
         (TimeoutError(), Kind.UNREACHABLE, "timeout", 0.0),
-        (OSError("name or service not known"), Kind.UNREACHABLE, "network", 0.0),
+        (socket.gaierror(-2, "Name or service not known"), Kind.UNREACHABLE, "network", 0.0),
         (ssl.SSLCertVerificationError("self-signed"), Kind.REFUSED, "tls", 0.0),
         (InvalidURI("x", "bad"), Kind.REFUSED, "address", 0.0),
         (InvalidHandshake("no subprotocol"), Kind.REFUSED, "handshake", 0.0),
@@ -96,6 +104,8 @@ def status(code: int, **headers: str) -> InvalidStatus:
         (status(503, Retry_After="Wed, 21 Oct 2026 07:28:00 GMT"), Kind.UNREACHABLE, "busy", 0.0),
         (status(429), Kind.UNREACHABLE, "busy", 0.0),
         (status(502), Kind.UNREACHABLE, "http_502", 0.0),
+        (status(401), Kind.REFUSED, "http_401", 0.0),
+        (status(403), Kind.REFUSED, "http_403", 0.0),
         (status(404), Kind.REFUSED, "http_404", 0.0),
     ],
 )
@@ -105,6 +115,7 @@ def test_every_failure_of_the_connection_is_named_and_retried(
     fault = of_exception(error)
     assert (fault.kind, fault.name, fault.wait_s) == (kind, name, wait_s)
     assert fault.detail
+    assert fault.loud == (kind is Kind.REFUSED and name != "busy")
 
 
 def test_a_connection_cut_in_the_handshake_is_a_network_error() -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from agent.artifacts import Artifacts
 from agent.board import Board
@@ -17,6 +18,7 @@ from agent.job_desk import JobDesk
 from agent.jobs import Jobs
 from agent.outbox import Outbox, open_outbox
 from agent.outbox_bounds import Bounds
+from agent.reasons import load_reasons
 from agent.uplink import NodeFacts, State, Uplink, UplinkView
 from tests.agent.samples import EPOCHS, JOB, JOB_2, assignment
 from tests.agent.small_hub import HEARTBEAT_S, HUB_ID, SmallHub, running_hub
@@ -102,6 +104,7 @@ class Way:
             clock=clock,
             rng=rng,
             save_generation=self.generations.append,
+            save_reasons=lambda: self.view.reasons.save(self.folder / "reasons.json"),
         )
         self.desk.reply = self.uplink.reply
         self.outbox.on_append = self.uplink.appended
@@ -329,6 +332,36 @@ async def test_a_refusal_is_kept_with_its_number_and_tried_again(hub: SmallHub, 
         await way.skip_wait()
         await hub.opened(2)
         await eventually(lambda: way.view.state is State.OPEN, "the session")
+
+
+async def test_reasons_are_kept_and_counted_and_written_down(hub: SmallHub, tmp_path: Path) -> None:
+    hub.refusal = (Reason.OVERLOADED, "later", 5.0)
+    async with way_to(tmp_path, hub) as way:
+        for _ in range(2):
+            await way.skip_wait()
+        await eventually(lambda: way.view.reasons.newest_first()[0].times == 3, "the third refusal")
+        hub.refusal = None
+        await way.skip_wait()
+        await hub.opened(4)
+        hub.say_bye(Reason.HUB_STOPPING, "it restarts")
+        await eventually(lambda: len(way.view.reasons.newest_first()) == 2, "both reasons")
+        newest, oldest = way.view.reasons.newest_first()
+        assert (newest.name, newest.code, newest.times) == ("HUB_STOPPING", Reason.HUB_STOPPING, 1)
+        assert newest.open_s is not None
+        assert (oldest.name, oldest.times, oldest.open_s) == ("OVERLOADED", 3, None)
+        assert "later" in oldest.detail
+        kept = load_reasons(tmp_path / "reasons.json").newest_first()
+        assert [each.name for each in kept] == ["HUB_STOPPING", "OVERLOADED"]
+
+
+async def test_a_probe_gets_through_only_to_the_pinned_hub(way: Way, hub: SmallHub) -> None:
+    await hub.opened()
+    assert await way.uplink.probe()
+    assert way.view.state is State.OPEN  # the session is not disturbed
+    hub.key = Ed25519PrivateKey.generate()
+    assert not await way.uplink.probe()
+    await hub.stop()
+    assert not await way.uplink.probe()
 
 
 async def test_a_told_wait_is_honoured(hub: SmallHub, tmp_path: Path) -> None:
