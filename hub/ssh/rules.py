@@ -1,0 +1,76 @@
+"""OpenSSH's words and what they mean: an ordered table, the particular before the general.
+
+The texts are those of releases from 7.4 to 10, on Linux, BSD and macOS.
+"""
+
+import re
+
+from msgspec import Struct
+
+from hub.ssh.cause import Cause
+
+
+class Rule(Struct, frozen=True):
+    """A pattern in one line of stderr, and what it means."""
+
+    cause: Cause
+    pattern: re.Pattern[str]
+
+
+def _rules(*pairs: tuple[Cause, str]) -> tuple[Rule, ...]:
+    return tuple(Rule(cause, re.compile(pattern, re.MULTILINE)) for cause, pattern in pairs)
+
+
+_LINE = r"^.*(?:%s).*$"
+
+RULES: tuple[Rule, ...] = _rules(
+    # The command line and the files on this side: nothing was sent.
+    (Cause.CONTROL_PATH_TOO_LONG, _LINE % r"ControlPath too long|too long for Unix domain socket"),
+    (Cause.CONTROL_PATH_UNUSABLE, _LINE % r"unix_listener: cannot bind to path|muxserver_listen.*(?:bind|link)"),
+    (Cause.UNSUPPORTED_OPTION, _LINE % r"command-line.*Bad configuration option|Unsupported option|unknown option -- |illegal option -- "),
+    (Cause.BAD_CONFIGURATION, _LINE % r"Bad configuration option|terminating, \d+ bad configuration|[Nn]o argument after keyword|(?:line \d+: )?(?:Bad|Missing|Invalid) (?:port|number|value|time value|yes/no|argument|key types|SSH2 \w+)|keyword .* extra arguments|Unknown cipher type|Bad port|hostname contains invalid characters|remote username contains invalid"),
+    (Cause.CONFIG_FILE, _LINE % r"Can't open user config file|Bad owner or permissions on .*config|Could not open user configuration file"),
+    # The host's key.
+    (Cause.HOST_KEY_REVOKED, _LINE % r"REVOKED HOST KEY DETECTED|host key .* is revoked|is marked as revoked"),
+    (Cause.HOST_KEY_CHANGED, _LINE % r"REMOTE HOST IDENTIFICATION HAS CHANGED|POSSIBLE DNS SPOOFING|Host key for .* has changed"),
+    (Cause.HOST_KEY_UNKNOWN, _LINE % r"[Nn]o .* host key is known for|The authenticity of host .* can't be established"),
+    # A way through other hosts fails with their words first.
+    (Cause.JUMP_FAILED, _LINE % r"stdio forwarding failed|UNKNOWN port 65535|Stdio forwarding request failed|^ProxyCommand|proxy.*command not found"),
+    # The network.
+    (Cause.NAME_RESOLUTION, _LINE % r"Could not resolve hostname|Name or service not known|Temporary failure in name resolution|nodename nor servname"),
+    (Cause.BANNER_TIMED_OUT, _LINE % r"timed out during banner exchange"),
+    (Cause.REFUSED, _LINE % r"connect to (?:host|address) .*: Connection refused"),
+    (Cause.CONNECT_TIMED_OUT, _LINE % r"connect to (?:host|address) .*: (?:Connection|Operation) timed out"),
+    (Cause.NO_ROUTE, _LINE % r"connect to (?:host|address) .*: (?:No route to host|Host is down)"),
+    (Cause.NETWORK_UNREACHABLE, _LINE % r"connect to (?:host|address) .*: (?:Network is unreachable|Network is down|Cannot assign requested address)"),
+    (Cause.FIREWALL_REJECT, _LINE % r"connect to (?:host|address) .*: (?:Permission denied|Invalid argument|Operation not permitted|Protocol not available)"),
+    (Cause.OUT_OF_DESCRIPTORS, _LINE % r"Too many open files"),
+    (Cause.OLD_PROTOCOL, _LINE % r"Protocol major versions differ"),
+    (Cause.NOT_SSH, _LINE % r"No SSH version received|banner exchange: .*invalid format|Bad remote protocol version|Bad protocol version identification|Bad packet length|banner line contains invalid characters|banner line too long|Invalid SSH identification string"),
+    (Cause.RESET_BEFORE_BANNER, _LINE % r"(?:kex_exchange_identification|ssh_exchange_identification): read: Connection reset"),
+    (Cause.CLOSED_BEFORE_BANNER, _LINE % r"(?:kex_exchange_identification|ssh_exchange_identification): (?:Connection closed|client sent invalid|read: .*closed|banner line)|could not read protocol version"),
+    # The agreement on algorithms.
+    (Cause.NEGOTIATION_KEX, _LINE % r"no matching key exchange method found|Unable to negotiate a key exchange method"),
+    (Cause.NEGOTIATION_CIPHER, _LINE % r"no matching cipher found"),
+    (Cause.NEGOTIATION_MAC, _LINE % r"no matching MAC found"),
+    (Cause.NEGOTIATION_HOST_KEY, _LINE % r"no matching host key type found|no hostkey alg"),
+    (Cause.NEGOTIATION_OTHER, _LINE % r"Unable to negotiate|no matching \w+ found|DH_GEX group out of range|Invalid key length|rsa-sha2.*(?:unsupported|not supported)"),
+    # Who we are: what is wrong with our own key stands before the server's answer, which it explains.
+    (Cause.TOO_MANY_FAILURES, _LINE % r"Too many authentication failures"),
+    (Cause.AGENT_REFUSED, _LINE % r"sign_and_send_pubkey: signing failed.*agent refused|agent refused operation|communication with agent failed"),
+    (Cause.SIGNATURE_ALGORITHM, _LINE % r"no mutual signature (?:algorithm|supported)|send_pubkey_test: no mutual signature|signature algorithm .* not (?:supported|in)|sign_and_send_pubkey: no mutual"),
+    (Cause.KEY_UNPROTECTED, _LINE % r"UNPROTECTED PRIVATE KEY FILE|are too open|Load key .*: bad permissions"),
+    (Cause.KEY_PASSPHRASE, _LINE % r"incorrect passphrase supplied|Enter passphrase for key|Load key .*: passphrase"),
+    (Cause.KEY_DAMAGED, _LINE % r"Load key .*: (?:error in libcrypto|invalid format|Is a directory|unknown or unsupported key type|incomplete message|string is too large)|no start line|PEM_read_bio"),
+    (Cause.KEY_UNREADABLE, _LINE % r"(?:Load key|Identity file) .*(?:: | not accessible: )Permission denied"),
+    (Cause.KEY_MISSING, _LINE % r"Identity file .* not accessible: No such file|Load key .*: No such file|no such identity: .*No such file"),
+    (Cause.SECOND_FACTOR, _LINE % r"Permission denied \((?!publickey\))(?=[^)]*(?:password|keyboard-interactive))(?![^)]*publickey)[^)]*\)"),
+    (Cause.IDENTITY_REFUSED, _LINE % r"Permission denied \([^)]*\)|Permission denied, please try again|Authentication failed\.?$|No more authentication methods"),
+    (Cause.HOST_KEY_UNKNOWN, _LINE % r"Host key verification failed"),
+    # The session.
+    (Cause.MUX_REFUSED, _LINE % r"mux_client_\w+: .*(?:refused|failed)|Control socket connect.*(?:Permission denied|refused)|master refused|ControlSocket .* already exists"),
+    (Cause.SESSION_REFUSED, _LINE % r"channel \d+: open failed|subsystem request failed|shell request failed|exec request failed|administratively prohibited"),
+    (Cause.CONNECTION_LOST, _LINE % r"Timeout, server .* not responding|Connection to .* closed by remote host|client_loop: send disconnect|packet_write_(?:wait|poll)|[Bb]roken pipe|Received disconnect from|Connection to .* timed out|Connection reset by|Connection closed by|Read from (?:remote host|socket)|Disconnected from"),
+    (Cause.BROKEN_TRANSPORT, _LINE % r"ssh_dispatch_run_fatal|message authentication code incorrect|[Cc]orrupted MAC|kex_exchange_identification"),
+)  # fmt: skip
+"""In the order in which they are tried."""
