@@ -9,7 +9,7 @@ import structlog
 from aiohttp import web
 
 from hub import ports
-from hub.api import artifacts, auth, circuits, enroll, jobs, live, login, metrics, nodes, openapi, page, views
+from hub.api import artifacts, auth, circuits, enroll, history, jobs, live, login, metrics, nodes, openapi, page, views
 from hub.api.errors import problems
 from hub.api.feed import FEED, Feed
 from hub.api.route import Route, register
@@ -29,6 +29,7 @@ _TABLE: tuple[Route, ...] = (
     *login.ROUTES,
     *enroll.ROUTES,
     *nodes.ROUTES,
+    *history.ROUTES,
     *artifacts.ROUTES,
     *circuits.ROUTES,
     *jobs.ROUTES,
@@ -64,6 +65,7 @@ def setup(app: web.Application) -> None:
     app[artifacts.UPLOADS] = asyncio.Semaphore(artifacts.UPLOADS_MAX)
     app[artifacts.DOWNLOADS] = Counter()
     app[nodes.UNDISTURBED] = Undisturbed()
+    app[history.CHARTS] = asyncio.Semaphore(history.CHARTS_AT_ONCE_MAX)
     app[jobs.PAIRS] = jobs.CheckedPairs()
     app[views.NAMES] = views.Names(app)
     app[metrics.LAG] = metrics.LoopLag()

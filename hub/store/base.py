@@ -296,6 +296,9 @@ class Store(Protocol):
     ) -> list[HistoryRow]:
         """A node's rows of a tier that begin at ``from_ms`` or later and before ``to_ms``, oldest first."""
 
+    async def horizons(self) -> dict[Tier, int]:
+        """How far each tier reaches back: what is older is given up."""
+
     async def roll(self, ended_before_ms: int, *, limit: int) -> int:
         """Make at most ``limit`` of the rollups that are due and whose time ended before; how many that were.
 

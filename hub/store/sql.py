@@ -293,6 +293,11 @@ class SqlStore:
         """A node's rows of a tier."""
         return await self._read(lambda c: sql_history.history(c, agent_id, tier, from_ms, to_ms, limit))
 
+    async def horizons(self) -> dict[Tier, int]:
+        """How far each tier reaches back."""
+        volumes = await self._read(sql_history.volumes)
+        return {tier: volume.horizon_ms for tier, volume in volumes.items()}
+
     async def roll(self, ended_before_ms: int, *, limit: int) -> int:
         """Make rollups that are due."""
         return await self.writer.submit(lambda c: sql_history.roll(c, ended_before_ms, limit))
