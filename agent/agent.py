@@ -28,7 +28,8 @@ from agent.identity import Enrolled, Key
 from agent.ids import uuid7
 from agent.job_desk import JobDesk
 from agent.jobs import Jobs
-from agent.local import LocalStatus, LocalView, by_name, hub_view, is_healthy
+from agent.local import LocalView
+from agent.local_status import LocalStatus, by_name, hub_view, is_healthy, one_line, streams_view
 from agent.notify import Notifier, keep_told
 from agent.outbox import Outbox, open_outbox
 from agent.reasons import load_reasons
@@ -158,7 +159,7 @@ class Agent:
         stack.push_async_callback(tasks.close)
         tasks.start(view.serve_loopback(), ends=True)
         tasks.start(view.keep_clear())
-        tasks.start(keep_told(notifier, self._notify_text, clock=self._clock, watchdog_s=config.watchdog_s))
+        tasks.start(keep_told(notifier, self._one_line, clock=self._clock, watchdog_s=config.watchdog_s))
         tasks.start(read_host(board, HostSensor(config.data_dir), clock=self._clock, every_s=config.readings_s))
         tasks.start(read_gpus(board, gpu_sensor, outbox=outbox, clock=self._clock, every_s=config.gpu_readings_s))
         tasks.start(keep_samples(board, outbox, clock=self._clock, every_s=lambda: self._view.sample_s))
@@ -347,6 +348,9 @@ class Agent:
 
     # --- what it shows --------------------------------------------------------------------------------------------
 
+    def _one_line(self) -> str:
+        return one_line(self._view, self._clock.monotonic())
+
     def _snapshot(self, outbox: Outbox) -> LocalStatus:
         now_s = self._clock.monotonic()
         board = self._board
@@ -359,24 +363,16 @@ class Agent:
             uptime_s=round(now_s - self._started_s, 1),
             healthy=is_healthy(self._view, now_s),
             hub=hub_view(self._view, now_s=now_s, insecure=self._config.insecure),
-            host=by_name(board.host) if board.host is not None else None,
-            gpus=[by_name(gpu) for gpu in board.gpus],
+            host=by_name(board.host),
+            gpus=by_name(board.gpus),
             gpu_problem=board.gpu_problem,
-            workers=[by_name(worker) for worker in board.workers()],
-            jobs=[by_name(job) for job in board.jobs()],
+            workers=by_name(board.workers()),
+            jobs=by_name(board.jobs()),
             outbox=by_name(outbox.reading),
             observe=self._config.observe,
+            engines=by_name(board.engines),
+            streams=streams_view(outbox.counts),
         )
-
-    def _notify_text(self) -> str:
-        view, now_s = self._view, self._clock.monotonic()
-        age = (
-            "never acknowledged"
-            if view.last_ack_s is None
-            else f"last acknowledged {now_s - view.last_ack_s:.0f} s ago"
-        )
-        reason = "" if view.last_reason is None or view.state is State.OPEN else f"; {view.last_reason.detail}"
-        return f"hub {view.state.value}, {age}{reason}"
 
 
 async def _when(stop: asyncio.Event, uplink: Uplink) -> None:

@@ -19,7 +19,7 @@ from msgspec import Struct
 from agent.clock import Clock
 from agent.config import is_loopback
 from agent.errors import StatusUnreachable
-from agent.uplink import State, UplinkView
+from agent.local_status import Health, LocalStatus
 
 log = structlog.get_logger(__name__)
 
@@ -36,88 +36,7 @@ FORBIDDEN = 403
 UNHEALTHY = 503
 OK = 200
 
-Reading = dict[str, object]
-"""A struct of `wire.status` by its long names: the short keys of the wire are no public interface."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class ReasonView(Struct, frozen=True):
-    """Why there was no session, last time; the code is a numbered reason of the wire where there is one."""
-
-    code: int | None
-    name: str
-    detail: str
-
-
-class HubView(Struct, frozen=True):
-    """The way to the hub."""
-
-    url: str
-    state: State
-    session: str | None
-    hub_id: str | None
-    last_ack_age_s: float | None
-    last_reason: ReasonView | None
-    attempts: int
-    next_attempt_in_s: float | None
-    clock_skew_ms: int | None
-    insecure: bool
-
-
-class LocalStatus(Struct, frozen=True):
-    """Everything ``/status`` answers. Public JSON: fields are only ever added."""
-
-    agent_id: str | None
-    name: str
-    epoch: str
-    pid: int
-    version: str
-    uptime_s: float
-    healthy: bool
-    hub: HubView
-    host: Reading | None
-    gpus: list[Reading]
-    gpu_problem: str
-    workers: list[Reading]
-    jobs: list[Reading]
-    outbox: Reading
-    observe: bool
-
-
-class Health(Struct, frozen=True):
-    """What ``/healthz`` answers."""
-
-    healthy: bool
-    hub_state: State
-    last_ack_age_s: float | None
-    last_reason: ReasonView | None
-
-
-def hub_view(view: UplinkView, *, now_s: float, insecure: bool) -> HubView:
-    """The uplink's state, with ages in place of times."""
-    fault = view.last_reason
-    return HubView(
-        url=view.url,
-        state=view.state,
-        session=view.session,
-        hub_id=view.hub_id,
-        last_ack_age_s=None if view.last_ack_s is None else round(max(0.0, now_s - view.last_ack_s), 3),
-        last_reason=None if fault is None else ReasonView(code=fault.code, name=fault.name, detail=fault.detail),
-        attempts=view.attempts,
-        next_attempt_in_s=None if view.next_attempt_s is None else round(max(0.0, view.next_attempt_s - now_s), 1),
-        clock_skew_ms=view.clock_skew_ms,
-        insecure=insecure,
-    )
-
-
-def by_name(reading: Struct) -> Reading:
-    """A reading by its long names."""
-    return msgspec.structs.asdict(reading)
-
-
-def is_healthy(view: UplinkView, now_s: float) -> bool:
-    """Whether the hub hears us: an open session and an acknowledgement not older than the hub's own patience."""
-    return view.state is State.OPEN and view.last_ack_s is not None and now_s - view.last_ack_s < view.lost_after_s
 
 
 class LocalView:

@@ -11,25 +11,33 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import unused_port
 
-from agent.backoff import of_reason
+from agent.backoff import Fault, Kind, of_reason
 from agent.errors import StatusUnreachable
 from agent.local import (
     CONNECTION_S,
     CONNECTIONS_MAX,
     RETRY_S,
     SWEEP_S,
-    LocalStatus,
     LocalView,
     ask,
-    by_name,
-    hub_view,
-    is_healthy,
 )
+from agent.local_status import LocalStatus, by_name, hub_view, is_healthy, one_line, streams_view
+from agent.outbox_bounds import Counts, DropReason, StreamHeld
 from agent.uplink import State, UplinkView
 from tests.agent.samples import EPOCHS
 from tests.agent.virtual_time import VirtualClock, eventually
+from wire.engines import EngineJob, EngineKey, EngineReading, EngineState
+from wire.events import Stream
 from wire.reasons import Reason
 from wire.status import OutboxReading, WorkerReading, WorkerState
+
+KEY = EngineKey(id="srs-1", kind="srs", bytes_=5)
+ENGINE = EngineReading(engine="cuzk", state=EngineState.OK, jobs=(EngineJob(id="7", kind="post"),), keys=(KEY,))
+COUNTS = Counts(
+    held={stream: StreamHeld(events=1, bytes_=2) for stream in Stream},
+    dropped={(Stream.LOGS, DropReason.SIZE): 3, (Stream.LOGS, DropReason.AGE): 4},
+    refused={Stream.READINGS: 5},
+)
 
 
 class Serving:
@@ -54,10 +62,12 @@ class Serving:
             host=None,
             gpus=[],
             gpu_problem="",
-            workers=[by_name(WorkerReading(device="host", state=WorkerState.PROVING, pid=7))],
+            workers=by_name([WorkerReading(device="host", state=WorkerState.PROVING, pid=7)]),
             jobs=[],
             outbox=by_name(OutboxReading(events_held=1, bytes_held=2)),
             observe=False,
+            engines=by_name([ENGINE]),
+            streams=streams_view(COUNTS),
         )
 
     async def status(self) -> Any:
@@ -101,6 +111,35 @@ async def test_reasons_and_ages_are_shown(tmp_path: Path) -> None:
         assert (hub["state"], hub["last_ack_age_s"], hub["next_attempt_in_s"]) == ("refused", 12.5, 30.0)
         assert (hub["last_reason"]["code"], hub["last_reason"]["name"]) == (11, "WRONG_HUB_KEY")
         assert "fingerprint differs" in hub["last_reason"]["detail"]
+
+
+async def test_engines_are_shown_by_long_names_all_the_way_down(tmp_path: Path) -> None:
+    async with serving(tmp_path) as made:
+        (engine,) = (await made.status())["engines"]
+        assert (engine["state"], engine["queued"]) == ("ok", None)
+        assert (engine["jobs"][0]["partitions_done"], engine["keys"][0]["bytes"]) == (0, 5)
+
+
+async def test_streams_and_past_reasons_are_shown(tmp_path: Path) -> None:
+    async with serving(tmp_path) as made:
+        made.uplink.reasons.note(of_reason(Reason.SILENT_PEER, "", 0.0, refused=False), 1_000, 12.0)
+        made.uplink.reasons.note(Fault(Kind.UNREACHABLE, "network", "nobody there"), 2_000, None)
+        status = await made.status()
+        assert status["streams"]["logs"] == {"events": 1, "bytes": 2, "dropped": {"size": 3, "age": 4}, "refused": 0}
+        assert status["streams"]["readings"] == {"events": 1, "bytes": 2, "dropped": {}, "refused": 5}
+        newest, oldest = status["hub"]["reasons"]
+        assert (newest["name"], newest["at_ms"], newest["code"], newest["open_s"]) == ("network", 2_000, None, None)
+        assert (oldest["name"], oldest["code"], oldest["open_s"], oldest["times"]) == ("SILENT_PEER", 16, 12.0, 1)
+
+
+def test_the_line_for_systemd_tells_the_age_and_why() -> None:
+    view = UplinkView()
+    assert one_line(view, 100.0) == "hub starting, never acknowledged"
+    view.state, view.last_ack_s = State.WAITING, 60.0
+    view.last_reason = Fault(Kind.UNREACHABLE, "network", "nobody there")
+    assert one_line(view, 100.0) == "hub waiting, last acknowledged 40 s ago; nobody there"
+    view.state = State.OPEN
+    assert one_line(view, 100.0) == "hub open, last acknowledged 40 s ago"
 
 
 async def test_health_means_acknowledged(tmp_path: Path) -> None:
