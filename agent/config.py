@@ -14,7 +14,7 @@ from msgspec import Struct
 from platformdirs import user_data_dir
 
 from agent.errors import ConfigFault
-from agent.outbox_bounds import Bounds
+from agent.outbox_bounds import AGE_S_MAX, BYTES_MAX, Bounds
 from wire.limits import NAME_CHARS_MAX
 
 SOCKET_PATH_BYTES_MAX = 107
@@ -103,7 +103,7 @@ class Config(Struct, frozen=True):
     """Passed on to the workers."""
     readings_s: float = 5.0
     """Between two readings of the host."""
-    gpu_readings_s: float = 15.0
+    gpu_readings_s: float = 5.0
     worker_ping_s: float = 2.0
     outbox: Bounds = Bounds()
     """What the outbox holds before logs, then readings, then events are dropped."""
@@ -264,6 +264,15 @@ def _flag(environ: Mapping[str, str], variable: str) -> bool:
     raise ConfigFault(f"{variable} is {text!r}; it may be 1 or 0")
 
 
+def _whole_number(environ: Mapping[str, str], variable: str, default: int, low: int, high: int) -> int:
+    text = environ.get(variable, "").strip()
+    if not text:
+        return default
+    if not text.isascii() or not text.isdigit() or not low <= int(text) <= high:
+        raise ConfigFault(f"{variable} is {text!r}; it must be a whole number from {low} to {high}")
+    return int(text)
+
+
 def _watchdog_s(environ: Mapping[str, str]) -> float:
     text = environ.get("WATCHDOG_USEC", "")
     return int(text) / 2e6 if text.isascii() and text.isdigit() else 0.0
@@ -301,6 +310,8 @@ def load(
     workers = environ.get("PROVEWIRE_WORKERS") or "spawn"
     if workers not in WORKERS:
         raise ConfigFault(f"PROVEWIRE_WORKERS is {workers!r}; it may be {' or '.join(WORKERS)}")
+    bytes_max = _whole_number(environ, "PROVEWIRE_OUTBOX_BYTES", BYTES_MAX, 1 << 20, 1 << 40)
+    age_s_max = _whole_number(environ, "PROVEWIRE_OUTBOX_AGE_S", int(AGE_S_MAX), 60, 31_536_000)
     ca = ca or environ.get("PROVEWIRE_CA")
     if ca and not Path(ca).is_file():
         raise ConfigFault(f"--ca {ca}: there is no such file")
@@ -317,6 +328,7 @@ def load(
         ca=Path(ca) if ca else None,
         insecure=insecure,
         spawn_workers=workers == "spawn",
+        outbox=Bounds(bytes_max=bytes_max, age_s_max=age_s_max),
         watchdog_s=_watchdog_s(environ),
         environ=dict(environ),
     )

@@ -7,6 +7,7 @@ import pytest
 from agent import config
 from agent.config import CuzkAddresses, GrpcAddress, HubUrl, devices, load, parse_hub, parse_local
 from agent.errors import ConfigFault
+from agent.outbox_bounds import Bounds
 
 SHORT = "/tmp/pw"  # noqa: S108 - never made; only its length matters
 
@@ -35,6 +36,26 @@ def test_options_win_over_the_environment_and_that_over_defaults(tmp_path: Path)
     plain = load({"PROVEWIRE_DATA_DIR": SHORT})
     assert (plain.hub, plain.device, plain.local, plain.spawn_workers) == (None, "auto", ("127.0.0.1", 8471), True)
     assert plain.name
+
+
+def test_the_bounds_of_the_outbox() -> None:
+    assert load({"PROVEWIRE_DATA_DIR": SHORT}).outbox == Bounds(bytes_max=64 << 20, age_s_max=86_400.0)
+    environ = {"PROVEWIRE_DATA_DIR": SHORT, "PROVEWIRE_OUTBOX_BYTES": "2097152", "PROVEWIRE_OUTBOX_AGE_S": "3600"}
+    assert load(environ).outbox == Bounds(bytes_max=2 << 20, age_s_max=3600.0)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("PROVEWIRE_OUTBOX_BYTES", "64M"),
+        ("PROVEWIRE_OUTBOX_BYTES", "1000"),
+        ("PROVEWIRE_OUTBOX_AGE_S", "-1"),
+        ("PROVEWIRE_OUTBOX_AGE_S", "1e9"),
+    ],
+)
+def test_bounds_that_make_no_sense_are_refused_by_name(variable: str, text: str) -> None:
+    with pytest.raises(ConfigFault, match=f"{variable} is '{text}'; it must be a whole number from "):
+        load({"PROVEWIRE_DATA_DIR": SHORT, variable: text})
 
 
 def test_a_service_without_a_home_needs_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
