@@ -91,8 +91,11 @@ def options(way: Way, target: Target) -> list[str]:
     words = ["-F", "none" if way.config_file is None else str(way.config_file)]
     for name, value in forced.items():
         words += ["-o", f"{name}={_quoted(value)}"]
-    for identity in way.identities:
-        words += ["-i", _literal(identity)]
+    # Not by -i: a file that does not exist would be passed over, and the user's own keys offered in its place.
+    for identity in map(_literal, way.identities):
+        words += ["-o", f"IdentityFile={_quoted(identity)}"]
+    if not way.identities:
+        words += ["-o", "IdentityFile=none"]
     return [*words, "-p", str(target.port), "-l", target.user]
 
 

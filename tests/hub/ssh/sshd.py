@@ -160,7 +160,7 @@ class HubSide:
     def with_way(self, **changes: object) -> Client:
         """A client with another way."""
         fields = {name: getattr(self.way, name) for name in Way.__struct_fields__}
-        return Client(Way(**{**fields, **changes}), SystemClock())  # type: ignore[arg-type]  # a test's own fields
+        return Client(Way(**{**fields, **changes}), SystemClock())
 
     def knows(self, server: Sshd) -> None:
         with self.known_hosts.open("a", encoding="ascii") as file:
