@@ -28,7 +28,7 @@ RULES: tuple[Rule, ...] = _rules(
     (Cause.CONTROL_PATH_TOO_LONG, _LINE % r"ControlPath too long|too long for Unix domain socket"),
     (Cause.CONTROL_PATH_UNUSABLE, _LINE % r"unix_listener: cannot bind to path|muxserver_listen.*(?:bind|link)"),
     (Cause.UNSUPPORTED_OPTION, _LINE % r"command-line.*Bad configuration option|Unsupported option|unknown option -- |illegal option -- "),
-    (Cause.BAD_CONFIGURATION, _LINE % r"Bad configuration option|terminating, \d+ bad configuration|[Nn]o argument after keyword|(?:line \d+: )?(?:Bad|Missing|Invalid) (?:port|number|value|time value|yes/no|argument|key types|SSH2 \w+)|keyword .* extra arguments|Unknown cipher type|Bad port|hostname contains invalid characters|remote username contains invalid"),
+    (Cause.BAD_CONFIGURATION, _LINE % r"Bad configuration option|terminating, \d+ bad configuration|[Nn]o argument after keyword|line \d+:? (?:Bad|Missing|Invalid|bad|missing|invalid) (?:port|number|value|time value|yes/no|argument|key types|SSH2 \w+)|keyword .* extra arguments|Unknown cipher type|^Bad port|hostname contains invalid characters|remote username contains invalid"),
     (Cause.CONFIG_FILE, _LINE % r"Can't open user config file|Bad owner or permissions on .*config|Could not open user configuration file"),
     # The host's key.
     (Cause.HOST_KEY_REVOKED, _LINE % r"REVOKED HOST KEY DETECTED|host key .* is revoked|is marked as revoked"),
