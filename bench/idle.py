@@ -1,4 +1,4 @@
-"""Memory of the hub for each connected agent that has nothing to say: ``python bench/idle.py``.
+"""Memory of the hub for each connected agent that has nothing to say: ``python -m bench.idle``.
 
 Agents are real sessions of eight-card nodes that have told their picture once and then only beat; they run in another
 process. All that they add to the hub's resident memory counts, divided by their number: connection, session, the known

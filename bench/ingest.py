@@ -1,4 +1,4 @@
-"""Frames a second through the real hub, beside two bare aiohttp servers on the same core: ``python bench/ingest.py``.
+"""Frames a second through the real hub, beside two bare aiohttp servers on the same core: ``python -m bench.ingest``.
 
 Many agents send the same recorded minutes (deltas of about 300 bytes each second, a full status a minute, events, log
 records) as fast as the server takes them. The hub does all it does in service: WebSocket, session, validation, live
@@ -23,12 +23,9 @@ from pathlib import Path
 import uvloop
 from msgspec import Struct
 
-from agent.clock import SystemClock
-from agent.config import parse_hub
-from agent.enroll import parse_token
 from bench.descriptors import take_descriptors
-from bench.enrolment import Identity, enrol_many
-from bench.harness import HubProcess, Process, Target, Verdict, cpu_s, hub_process, thread_cpu_s, two_cores, until
+from bench.enrolment import Identity, enrol_at
+from bench.harness import Process, Target, Verdict, cpu_s, hub_process, thread_cpu_s, two_cores, until
 from bench.players import Band, score_of
 from bench.recording import Mix, Recording, record
 
@@ -89,12 +86,6 @@ async def one_round(
         band.close()
 
 
-async def identities_at(hub: HubProcess, count: int) -> list[Identity]:
-    """Enrolled nodes."""
-    token = parse_token(hub.token(count), "the hub's answer")
-    return await enrol_many(parse_hub(hub.url, insecure=False), token, count, seed=1, name="load", clock=SystemClock())
-
-
 async def measure(args: argparse.Namespace, recording: Recording) -> dict[str, list[Round]]:
     """Rounds of each server, alternating."""
     server, generator = two_cores()
@@ -106,7 +97,7 @@ async def measure(args: argparse.Namespace, recording: Recording) -> dict[str, l
         sink_process(Path(folder), "unpacking", server, unpacks=True) as unpacking,
         hub_process(HUB_SETTINGS, cores=server) as hub,
     ):
-        who = await identities_at(hub, args.agents)
+        who = await enrol_at(hub.url, hub.token(args.agents), args.agents)
         for number in range(args.rounds + 1):
             for name, (port, pid), agents in (
                 ("counting", counting, None),
@@ -157,7 +148,7 @@ async def profile(args: argparse.Namespace, recording: Recording) -> None:
     server, generator = two_cores()
     os.sched_setaffinity(0, generator)
     with hub_process(HUB_SETTINGS, cores=server) as hub:
-        who = await identities_at(hub, args.agents)
+        who = await enrol_at(hub.url, hub.token(args.agents), args.agents)
         await one_round(hub.port, hub.pid, recording, args, who)
         before = thread_cpu_s(hub.pid)
         done = await one_round(hub.port, hub.pid, recording, args, who)
@@ -177,7 +168,7 @@ async def profile(args: argparse.Namespace, recording: Recording) -> None:
     with tempfile.TemporaryDirectory(prefix="pw-bench-") as folder:
         tables = Path(folder) / "profile.txt"
         with hub_process(HUB_SETTINGS, cores=server, profile=tables) as hub:
-            who = await identities_at(hub, args.agents)
+            who = await enrol_at(hub.url, hub.token(args.agents), args.agents)
             done = await one_round(hub.port, hub.pid, recording, args, who)
             hub.stop(signal.SIGTERM)
         lines.append(f"Under cProfile, which adds to every call: {done.frames} frames.")

@@ -1,4 +1,4 @@
-"""From a change of state on a node to the browser's event, with a fleet connected: ``python bench/latency.py``.
+"""From a change of state on a node to the browser's event, with a fleet connected: ``python -m bench.latency``.
 
 A thousand real sessions push readings at the hub's own rate, and some twenty times a second one of them changes the
 state of its worker, which is pushed at once. Viewers read the live stream as the page does. A change carries the time

@@ -1,4 +1,4 @@
-"""A fleet comes back after the hub was away: ``python bench/reconnect.py``.
+"""A fleet comes back after the hub was away: ``python -m bench.reconnect``.
 
 Real sessions are open, the hub is stopped, stays down for three minutes while the agents try again and again with the
 real backoff, and is started on the same data. Measured from the moment it listens until the last agent is back; every
