@@ -108,7 +108,6 @@ class SqliteSpace:
         """Move the last pages into free ones and cut the file."""
         page_bytes = int(connection.exec_driver_sql("PRAGMA page_size").scalar_one())
         _, before = self.measure(connection)
-        freed = connection.exec_driver_sql(f"PRAGMA incremental_vacuum({max(1, bytes_max // page_bytes)})")
-        if freed.returns_rows:
-            freed.fetchall()  # each step of the statement frees one page
+        for _ in range(min(bytes_max, before) // page_bytes):
+            connection.exec_driver_sql("PRAGMA incremental_vacuum(1)")  # the driver takes one step, so one page, a call
         return before - self.measure(connection)[1]

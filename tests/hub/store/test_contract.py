@@ -1,7 +1,6 @@
 """What every store must do, run unchanged over each implementation."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -37,19 +36,11 @@ from wire.codec import decode_event
 from wire.frames import EventBody, Gap, JobFailed, JobStarted, NodeEvent, Stream, UnknownBody
 from wire.jobs import Input, JobState
 
-IMPLEMENTATIONS = ("sqlite",)
 EPOCH = "00000000-0000-7000-8000-00000000000e"
 NEWS = NodeEvent("some.thing", "happened")
 JOB = "00000000-0000-7000-8000-00000000000a"
 UNKNOWN_JOB = "00000000-0000-7000-8000-00000000000b"
 NOW_MS = 1_000_000
-
-
-@pytest.fixture(params=IMPLEMENTATIONS)
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    assert request.param == "sqlite"
-    async with open_sqlite(tmp_path / "hub.sqlite") as opened:
-        yield opened
 
 
 async def token(store: Store, name: str = "t1", uses_max: int = 1, expires_at_ms: int = 2 * NOW_MS) -> bytes:

@@ -14,12 +14,16 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, event, text
 
 from hub.faults import FAULTS
+from hub.rollups import TIERS, Tier, of_sample
 from hub.store import migrate
-from hub.store.base import StoreUnavailable, StoreVersionError
+from hub.store.base import HoleInStream, IngestResult, StoreUnavailable, StoreVersionError
 from hub.store.records import Artifact
 from hub.store.schema import METADATA
 from hub.store.sql import SqlStore
 from hub.store.sqlite import open_sqlite
+from tests.hub.rig import numbered
+from tests.hub.store.test_contract import EPOCH, an_agent, nothing_to_apply
+from wire.frames import NodeEvent, Stream
 
 OLD = Path(__file__).parent / "old"
 WRITES_BEFORE_THE_KILL = 200
@@ -214,10 +218,87 @@ async def test_a_file_an_older_version_left_is_taken_over_with_all_it_holds(dump
         (event,) = await store.node_events(agent.id)
         circuit = await store.circuit("merkle")
         heads = await store.heads(agent.id, [event.epoch])
+        usage = await store.usage()
+        await store.roll(10**9, limit=10)
+        history = {tier: await store.history(agent.id, tier, 0, 10**9) for tier in TIERS}
     assert hub.generation == 5
     assert (agent.name, agent.labels) == ("old-node", {"rack": "7"})
     assert (picture.job.circuit_id, picture.attempts[0].agent_id) == (circuit and circuit.id, agent.id)
-    assert [head.seq for head in heads] == [event.seq]
+    assert {head.stream: head.seq for head in heads}["events"] == event.seq
+    assert (usage.volumes["events"].rows, usage.volumes["events"].size_bytes > len(event.packed)) == (1, True)
+    if dump.stem >= "0002":
+        (sample,) = history[Tier.RAW]
+        assert sample == (60_005, of_sample({1: {0: 0.5, 3: 7}}))
+        for tier in TIERS[1:]:
+            assert [row.rolled for row in history[tier]] == [sample.rolled]
+
+
+async def test_space_that_was_given_up_is_used_again_and_can_be_handed_back(tmp_path: Path) -> None:
+    path = tmp_path / "hub.sqlite"
+    async with open_sqlite(path) as store:
+        await asyncio.gather(*(add(store, f"{name:0>4000}-") for name in range(2000)))
+        full = await store.usage()
+        await store.writer.submit(lambda c: c.execute(text("DELETE FROM artifacts")))
+        empty = await store.usage()
+        assert empty.file_bytes == full.file_bytes
+        assert empty.free_bytes > full.file_bytes * 0.9
+        assert 0 < await store.reclaim(1024 * 1024) <= 1024 * 1024
+        while await store.reclaim(1024 * 1024):
+            pass
+        after = await store.usage()
+        assert after.file_bytes < full.file_bytes * 0.1
+        assert after.free_bytes == 0
+        await add(store, "1")
+        assert await store.artifact("1") is not None
+
+
+async def test_on_a_full_disk_nothing_is_acknowledged_and_retention_makes_room(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        agent = await an_agent(store)
+        events = numbered([NodeEvent("k", "d" * 200)] * 400)
+        await store.ingest(agent.id, EPOCH, Stream.EVENTS, events, 10, nothing_to_apply)
+        pages = await store.writer.submit(lambda c: c.exec_driver_sql("PRAGMA page_count").scalar_one())
+        await store.writer.submit(lambda c: c.exec_driver_sql(f"PRAGMA max_page_count = {pages}"))
+        more = numbered([NodeEvent("k", "d" * 200)] * 300, first=401)
+        with pytest.raises(StoreUnavailable, match="full"):
+            await store.ingest(agent.id, EPOCH, Stream.EVENTS, more, 20, nothing_to_apply)
+        assert [head.seq for head in await store.heads(agent.id, [EPOCH])] == [400]
+        while await store.expire_events(15, 2**60, limit=100):
+            pass
+        assert await store.node_events(agent.id) == []
+        result = await store.ingest(agent.id, EPOCH, Stream.EVENTS, more, 20, nothing_to_apply)
+        assert (result.head, result.stored) == (700, 300)
+
+
+async def test_batches_that_come_together_share_statements_and_one_that_fails_fails_alone(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        agents = [await an_agent(store, f"n{number}") for number in range(20)]
+        statements: list[str] = []
+        event.listen(store._writing, "before_cursor_execute", lambda *call: statements.append(call[2]))
+        good = numbered([NodeEvent("k", "d")] * 3)
+        hole = numbered([NodeEvent("k", "d")], first=7)
+        results = await asyncio.gather(
+            *(store.ingest(agent.id, EPOCH, Stream.EVENTS, good, 10, nothing_to_apply) for agent in agents),
+            store.ingest(agents[3].id, EPOCH, Stream.EVENTS, hole, 11, nothing_to_apply),
+            store.ingest("nobody", EPOCH, Stream.EVENTS, good, 12, nothing_to_apply),
+            *(store.ingest(agent.id, EPOCH, Stream.LOGS, good, 13, nothing_to_apply) for agent in agents),
+            return_exceptions=True,
+        )
+        assert isinstance(results[20], HoleInStream)
+        assert isinstance(results[21], StoreUnavailable)
+        assert all(
+            isinstance(result, IngestResult) and result.head == 3
+            for n, result in enumerate(results)
+            if n not in {20, 21}
+        )
+        for agent in agents:
+            assert {head.stream: head.seq for head in await store.heads(agent.id, [EPOCH])} == {"events": 3, "logs": 3}
+        statements.clear()
+        later = numbered([NodeEvent("k", "d")] * 3, first=4)
+        await asyncio.gather(
+            *(store.ingest(agent.id, EPOCH, Stream.EVENTS, later, 20, nothing_to_apply) for agent in agents)
+        )
+        assert sum("INSERT INTO events" in statement for statement in statements) <= 3
 
 
 async def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:

@@ -1,0 +1,94 @@
+"""How much of each node is taken in."""
+
+import msgspec
+import pytest
+
+from hub.quotas import DAY_S, EPOCHS_BURST, WAIT_MAX_S, QuotaLimits, Quotas
+from tests.hub.rig import FakeClock
+from wire.events import Stream
+
+LIMITS = QuotaLimits(
+    events_per_s=10.0,
+    events_burst=100,
+    event_bytes_per_day=86_400,
+    log_bytes_per_day=8_640,
+    reading_bytes_per_day=8_640,
+)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def quotas(clock: FakeClock) -> Quotas:
+    return Quotas(clock, LIMITS)
+
+
+@pytest.mark.parametrize("stream", Stream)
+def test_a_burst_passes_and_what_is_beyond_the_rate_waits(stream: Stream, quotas: Quotas, clock: FakeClock) -> None:
+    assert quotas.judge("a", "e", stream, 100, 1) == (0.0, "")
+    assert quotas.judge("a", "e", stream, 20, 1) == (2.0, "")
+    clock.move(2.0)
+    assert quotas.judge("a", "e", stream, 0, 1).wait_s == 0.0
+    assert quotas.judge("b", "e", stream, 100, 1).wait_s == 0.0, "another node's debt"
+
+
+def test_jobs_and_events_are_slowed_down_and_never_left_out(quotas: Quotas) -> None:
+    for stream in (Stream.JOBS, Stream.EVENTS):
+        for _ in range(5):
+            verdict = quotas.judge("a", "e", stream, 1, 86_400)
+            assert verdict.left_out == ""
+    assert verdict.wait_s == WAIT_MAX_S
+
+
+@pytest.mark.parametrize("stream", [Stream.LOGS, Stream.READINGS])
+def test_bytes_beyond_a_day_are_left_out_with_a_reason(stream: Stream, quotas: Quotas, clock: FakeClock) -> None:
+    assert quotas.judge("a", "e", stream, 1, 8_000).left_out == ""
+    assert quotas.judge("a", "e", stream, 1, 8_000).left_out == "", "the last that fits may be larger than what is left"
+    verdict = quotas.judge("a", "e", stream, 5, 8_000)
+    assert verdict == (0.0, f"the node sent more {stream} than 8640 bytes a day")
+    assert quotas.left_out_total[stream] == 5
+    clock.move(DAY_S)
+    assert quotas.judge("a", "e", stream, 1, 8_000).left_out == ""
+
+
+def test_over_many_days_no_more_is_taken_than_the_days_bytes_and_one_batch(quotas: Quotas, clock: FakeClock) -> None:
+    taken = 0
+    for _ in range(10_000):
+        clock.move(30.0)
+        if not quotas.judge("a", "e", Stream.LOGS, 1, 500).left_out:
+            taken += 500
+    days = 10_000 * 30.0 / DAY_S
+    assert 0.9 * days * 8_640 <= taken <= (days + 1) * 8_640 + 500
+
+
+def test_a_day_away_may_be_brought_at_once(quotas: Quotas, clock: FakeClock) -> None:
+    quotas.judge("a", "e", Stream.READINGS, 1, 8_640)
+    clock.move(DAY_S)
+    assert quotas.judge("a", "e", Stream.READINGS, 1, 8_640) == (0.0, "")
+
+
+def test_new_epochs_without_end_are_slowed_down(quotas: Quotas) -> None:
+    waits = [quotas.judge("a", f"e{number}", Stream.EVENTS, 0, 0).wait_s for number in range(2 * EPOCHS_BURST)]
+    assert max(waits[:EPOCHS_BURST]) == 0.0
+    assert min(waits[EPOCHS_BURST:]) == WAIT_MAX_S
+    fresh = Quotas(FakeClock(), LIMITS)
+    assert {fresh.judge("a", "e", Stream.EVENTS, 0, 0).wait_s for _ in range(2 * EPOCHS_BURST)} == {0.0}
+
+
+def test_a_forgotten_node_begins_anew(quotas: Quotas) -> None:
+    quotas.judge("a", "e", Stream.EVENTS, 1_000, 1)
+    quotas.forget("a")
+    quotas.forget("a")
+    assert quotas.judge("a", "e", Stream.EVENTS, 100, 1).wait_s == 0.0
+
+
+def test_what_was_waited_and_left_out_is_counted(clock: FakeClock) -> None:
+    quotas = Quotas(clock, msgspec.structs.replace(LIMITS, log_bytes_per_day=1))
+    quotas.judge("a", "e", Stream.LOGS, 110, 2)
+    quotas.judge("a", "e", Stream.LOGS, 0, 2)
+    quotas.judge("a", "e", Stream.LOGS, 7, 2)
+    assert quotas.waited_s_total == pytest.approx(1.0 + 1.0 + 1.7)
+    assert quotas.left_out_total == {Stream.LOGS: 7, Stream.READINGS: 0}
