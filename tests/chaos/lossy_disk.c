@@ -1,7 +1,7 @@
 /* A disk that can lose what was not fsynced: loaded into a process by LD_PRELOAD, it writes down every change below one
  * folder, in order and with the bytes, and what was made durable when. lossy_disk.py reads the record and can put the
  * folder back to what a power cut would have left. It can also kill the process right before or after its Nth durable
- * effect, and refuse growth as a full disk does.
+ * effect, refuse growth as a full disk does, and move the wall clock that the process sees.
  *
  * Changes and their records are made under one lock (of threads and of processes), so that the record's order is the
  * order in which things happened. The record goes through the page cache: it survives the death of its writer.
@@ -24,7 +24,9 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 enum op { OP_CREATE = 1, OP_WRITE, OP_TRUNCATE, OP_SYNC, OP_RENAME, OP_UNLINK, OP_MKDIR, OP_RMDIR, OP_LINK };
@@ -39,6 +41,7 @@ struct control {
     uint32_t full;      /* nothing may grow */
     uint32_t sync_us;   /* how long an fsync takes */
     uint32_t crashed;   /* pid of the process that was killed */
+    int64_t ahead_s;    /* of the machine's wall clock is what these processes see */
 };
 
 struct header {
@@ -84,10 +87,6 @@ __attribute__((constructor)) static void begin(void) {
     snprintf(path, sizeof path, "%s/log", beside);
     log_fd = REAL(open)(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (lock_fd < 0 || log_fd < 0) abort();
-    /* Out of the way of programs that count on low numbers. */
-    lock_fd = fcntl(lock_fd, F_DUPFD_CLOEXEC, 200);
-    log_fd = fcntl(log_fd, F_DUPFD_CLOEXEC, 200);
-    if (lock_fd < 0 || log_fd < 0) abort(); /* a descriptor limit below 200 cannot be tried with this */
     control = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, lock_fd, 0);
     if (control == MAP_FAILED) abort();
 }
@@ -364,6 +363,26 @@ int fsync(int fd) {
 int fdatasync(int fd) {
     struct file *file = watched(fd);
     return file ? synced(file) : REAL(fdatasync)(fd);
+}
+
+/* --- the wall clock --- */
+
+static int64_t ahead_s(void) { return control ? __atomic_load_n(&control->ahead_s, __ATOMIC_RELAXED) : 0; }
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int done = REAL(clock_gettime)(clock, now);
+    if (done == 0 && clock == CLOCK_REALTIME) now->tv_sec += ahead_s();
+    return done;
+}
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    int done = REAL(gettimeofday)(now, zone);
+    if (done == 0) now->tv_sec += ahead_s();
+    return done;
+}
+time_t time(time_t *kept) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (kept) *kept = now.tv_sec;
+    return now.tv_sec;
 }
 
 /* --- names --- */

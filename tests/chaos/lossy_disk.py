@@ -50,6 +50,7 @@ class Control(ctypes.Structure):
         ("full", ctypes.c_uint32),
         ("sync_us", ctypes.c_uint32),
         ("crashed", ctypes.c_uint32),
+        ("ahead_s", ctypes.c_int64),
     )
 
 
@@ -220,6 +221,12 @@ class LossyDisk:
         write_out(self._tree, self.root, cut, rng)
         self.begin_anew()
         return lost
+
+    def trim(self) -> None:
+        """Forget the record of what the model has taken in; for a long life, and only while nobody runs on the disk."""
+        self.absorb()
+        (self._beside / "log").write_bytes(b"")
+        self._seen_bytes = 0
 
     def begin_anew(self) -> None:
         """Take the folder as it is for durable."""

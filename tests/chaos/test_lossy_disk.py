@@ -146,3 +146,27 @@ def test_a_full_disk_refuses_growth_and_nothing_else(disk: LossyDisk) -> None:
         assert run(disk, f"import errno\ntry: {program}\nexcept OSError as e: raise SystemExit(e.errno)") == 28
     disk.control.full = 0
     assert left(disk) == {"a": b"54321"}
+
+
+def test_the_wall_clock_moves_and_durations_do_not(disk: LossyDisk) -> None:
+    program = """
+import time
+print(int(time.time()), flush=True)
+began = time.monotonic()
+input()
+print(int(time.time()), time.monotonic() - began)
+"""
+    child = subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=disk.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        assert child.stdout is not None
+        first = int(child.stdout.readline())
+        disk.control.ahead_s = -3600
+        second, took_s = child.communicate("\n", timeout=60)[0].split()
+    assert -3600 <= int(second) - first <= -3540
+    assert 0 <= float(took_s) < 60

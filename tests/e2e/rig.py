@@ -257,6 +257,8 @@ class Hub:
 class Agent:
     """An agent process with its data directory."""
 
+    program = PROVEWIRE
+
     def __init__(self, rig: "Rig", env: dict[str, str], name: str) -> None:
         self._rig = rig
         self.name = name
@@ -266,7 +268,7 @@ class Agent:
         self.process: Process | None = None
 
     def start(self, hub: Hub, *more: str) -> Self:
-        argv = [*PROVEWIRE, "agent", "--hub", hub.url, "--data-dir", str(self.folder), "--name", self.name]
+        argv = [*self.program, "agent", "--hub", hub.url, "--data-dir", str(self.folder), "--name", self.name]
         argv += ["--device", "host", "--local", "off", *more]
         self.process = Process(self._rig, self.name, argv, self._log, self._env)
         return self

@@ -1,6 +1,10 @@
-"""A TCP line between an agent and its hub that can be cut, held up one way, or slowed to a drip; in this process."""
+"""A TCP line between agents and their hub with every fault of a network, and a record of what passed; in this process.
+
+Seeded where chance is asked: where a frame is cut.
+"""
 
 import asyncio
+import random
 import socket
 import struct
 import threading
@@ -8,8 +12,9 @@ from collections.abc import Coroutine
 from typing import Any, Self
 
 READ_BYTES = 16 * 1024
-DRIP_BYTES = 8
-DRIP_S = 0.01
+DRIP_BYTES = 1
+DRIP_S = 1.0
+STOP_S = 10.0
 UP, DOWN = "up", "down"
 """From the agent to the hub, and back."""
 
@@ -21,14 +26,22 @@ class FaultyLine:
     other way: either bytes come, late, or the connection ends.
     """
 
-    def __init__(self, target_port: int) -> None:
+    def __init__(self, target_port: int, seed: int = 1, *, record: bool = False) -> None:
+        self.passed: list[tuple[str, int, bytes]] | None = [] if record else None
+        """(direction, connection, bytes) of everything that passed, when asked to record."""
         self._target_port = target_port
+        self._rng = random.Random(seed)
+        self._connections = 0
+        self._late_s = 0.0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._flows = {UP: asyncio.Event(), DOWN: asyncio.Event()}
         self._drips = False
         self._cut_next = False
+        self._half_open = False
         self._writers: set[asyncio.StreamWriter] = set()
+        self._far: set[asyncio.StreamWriter] = set()
+        """Those towards the hub."""
         self.port = 0
 
     @property
@@ -47,7 +60,7 @@ class FaultyLine:
         self._loop.close()
 
     def _ask(self, work: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=10)
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=STOP_S)
 
     # --- faults, called from the test's thread ---
 
@@ -57,11 +70,27 @@ class FaultyLine:
             self._loop.call_soon_threadsafe(self._flows[direction].clear)
 
     def drip(self) -> None:
-        """A few bytes at a time."""
+        """One byte a second, each way of each connection."""
         self._drips = True
 
+    def delay(self, seconds: float) -> None:
+        """Everything comes so much later."""
+        self._late_s = seconds
+
+    def half_open(self) -> None:
+        """One end goes and the other is not told: the hub sees its connections reset, the agents see silence."""
+
+        def forget() -> None:
+            self._half_open = True
+            for direction in self._flows.values():
+                direction.clear()
+            for writer in self._far:
+                _abort(writer)
+
+        self._loop.call_soon_threadsafe(forget)
+
     def cut_in_mid_frame(self) -> None:
-        """Half of what comes next passes, then the connection is reset."""
+        """A part of what comes next passes, then the connection is reset."""
         self._cut_next = True
 
     def reset(self) -> None:
@@ -69,8 +98,12 @@ class FaultyLine:
         self._loop.call_soon_threadsafe(self._reset)
 
     def heal(self) -> None:
-        """Everything passes again."""
+        """Everything passes again; a connection of which one end is gone is reset."""
         self._drips = self._cut_next = False
+        self._late_s = 0.0
+        if self._half_open:
+            self._half_open = False
+            self.reset()
         for flow in self._flows.values():
             self._loop.call_soon_threadsafe(flow.set)
 
@@ -99,33 +132,56 @@ class FaultyLine:
             return
         ends = {writer, far_writer}
         self._writers |= ends
+        self._far.add(far_writer)
+        self._connections += 1
+        number = self._connections
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._pass_on(UP, reader, far_writer))
-                tasks.create_task(self._pass_on(DOWN, far_reader, writer))
+                tasks.create_task(self._pass_on(UP, number, reader, far_writer))
+                tasks.create_task(self._pass_on(DOWN, number, far_reader, writer))
         except* (OSError, asyncio.IncompleteReadError):
             pass
         finally:
             self._writers -= ends
+            self._far.discard(far_writer)
             for end in ends:
                 _abort(end)
 
-    async def _pass_on(self, direction: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(READ_BYTES):
+    async def _pass_on(
+        self, direction: str, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        while data := await self._read(direction, reader):
             await self._flows[direction].wait()
+            if self._late_s:
+                await asyncio.sleep(self._late_s)
             if self._cut_next:
                 self._cut_next = False
-                writer.write(data[: len(data) // 2])
+                writer.write(data[: self._rng.randrange(len(data))])
                 await writer.drain()
                 raise ConnectionResetError
             while self._drips and data:
                 writer.write(data[:DRIP_BYTES])
                 data = data[DRIP_BYTES:]
                 await asyncio.sleep(DRIP_S)
+            if self.passed is not None:
+                self.passed.append((direction, number, data))
             writer.write(data)
             await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()
+
+    async def _read(self, direction: str, reader: asyncio.StreamReader) -> bytes:
+        """What comes next. While one end is forgotten its end is no end: the other must find out by itself."""
+        try:
+            data = await reader.read(READ_BYTES)
+        except OSError:
+            if not self._half_open:
+                raise
+            data = b""
+        if not data and self._half_open:
+            await self._flows[direction].wait()
+            raise ConnectionResetError
+        return data
 
     def _reset(self) -> None:
         for writer in self._writers:

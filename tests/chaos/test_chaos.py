@@ -1,0 +1,51 @@
+"""The short chaos: every kind of fault that fits into a minute, by seed, and every promise checked after it.
+
+To see a failure again: PROVEWIRE_CHAOS_SEED. What a failed run left is kept in build/chaos/SEED. The long version is
+``make chaos``.
+"""
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.client import Client
+from tests.chaos.episodes import Episodes
+from tests.chaos.fleet import Fleet
+from tests.chaos.keep import keep_what_is_left
+from tests.chaos.report import Report
+from tests.chaos.tools import skip_if_missing
+from tests.e2e.rig import Rig
+
+SEED = int(os.environ.get("PROVEWIRE_CHAOS_SEED") or time.time_ns() % 100_000)
+PLAYERS = 15
+FAULTS_S = 30.0
+MEAN_GAP_S = 0.6
+LONGEST_S = 6.0
+
+
+@pytest.fixture
+def kept(rig: Rig, request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a failed run left is put where it can be looked at."""
+    skip_if_missing()
+    failed = request.session.testsfailed
+    yield
+    if request.session.testsfailed > failed:
+        keep_what_is_left(rig, SEED)
+
+
+@pytest.mark.timeout(420)
+@pytest.mark.usefixtures("kept")
+def test_nothing_is_lost_or_doubled_whatever_happens(rig: Rig, lossy_library: Path) -> None:
+    report = Report("Chaos, short", SEED)
+    with Fleet(rig, lossy_library, seed=SEED, players=PLAYERS) as fleet, Client(fleet.hub, SEED) as client:
+        episodes = Episodes(fleet, rig, client, report, random.Random(SEED), LONGEST_S)
+        try:
+            episodes.run(FAULTS_S, MEAN_GAP_S)
+        finally:
+            episodes.keep_journal(rig.folder / "journal")
+    print(report.write("short"))  # noqa: T201 - shown on failure
+    assert not report.broken, "\n".join(report.broken)
