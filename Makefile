@@ -6,11 +6,12 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ONCE ?=
 OUT ?= build/demo
 PYTEST_ARGS ?=
+SOAK_MINUTES ?= 60
 FUZZ_SECONDS ?= 600
 CUDA_SOURCES := $(shell git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.cpp' 'kernels/*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-long lint format fuzz bench generate clean
+.PHONY: help venv demo test test-long lint format fuzz bench bench-quick generate clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -61,8 +62,17 @@ fuzz: $(VENV)/.dev  ## the wire under a coverage-guided fuzzer, FUZZ_SECONDS lon
 generate: $(VENV)/.base  ## write again what is generated from data (curve parameters)
 	$(BIN)/python -m kernels.generate
 
-bench: $(VENV)/.dev  ## figures, one JSON line last
-	$(BIN)/python bench/prove.py
+define run_benches
+	@failed=; for bench in $(1); do echo "== $$bench"; $(BIN)/python -m bench.$$bench || failed="$$failed [$$bench]"; done; \
+	if [ -n "$$failed" ]; then echo "missed what is required:$$failed" >&2; exit 1; fi
+endef
+
+bench: $(VENV)/.dev  ## every figure of docs/performance.md, one JSON line each; about 80 minutes, 60 of them the soak
+	$(call run_benches,prove ingest "idle --count 2000" "idle --count 10000" latency reconnect agent "soak --minutes $(SOAK_MINUTES)")
+
+bench-quick: $(VENV)/.dev  ## the same in small, about 5 minutes; says whether they run, not how fast we are
+	$(call run_benches,"prove --rounds 1" "ingest --agents 100 --minutes 2 --rounds 1" "idle --count 500 --settle-s 5" \
+		"latency --count 200 --seconds 15" "reconnect --count 200 --down-s 10" "agent --seconds 20" "soak --minutes 2 --count 100")
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build dist node_modules

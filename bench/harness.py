@@ -350,7 +350,7 @@ class Verdict:
                     "required": target.required,
                     "aim": target.aim,
                     "sense": ">=" if target.at_least else "<=",
-                    "met": not target.failed,
+                    "met": None if target.required is None else not target.failed,
                 }
                 for target in self.targets
             },
