@@ -30,6 +30,8 @@ from agent.job_desk import JobDesk
 from agent.jobs import Jobs
 from agent.local import LocalView
 from agent.local_status import LocalStatus, by_name, hub_view, is_healthy, one_line, streams_view
+from agent.logs.own import OwnLog
+from agent.logs.shipper import LogShipper, WorkerLog, open_shipper
 from agent.notify import Notifier, keep_told
 from agent.outbox import Outbox, open_outbox
 from agent.reasons import load_reasons
@@ -83,6 +85,8 @@ class Agent:
         self._hub = config.hub
         self._view = UplinkView()
         self._board = Board()
+        self._own_log = OwnLog()
+        self._shipper: LogShipper | None = None
         self._enrolled: Enrolled | None = None
         self._version = version("provewire")
 
@@ -103,6 +107,8 @@ class Agent:
             if self._hub is not None:
                 self._view.url = self._hub.base
             async with AsyncExitStack() as stack:
+                self._own_log.install()
+                stack.callback(self._own_log.remove)
                 outbox = await open_outbox(config.data_dir / "outbox.sqlite", self._epoch, self._clock, config.outbox)
                 stack.push_async_callback(outbox.close)
                 await self._serve(stop, stack=stack, key=key, token=token, outbox=outbox)
@@ -155,8 +161,11 @@ class Agent:
         notifier = Notifier(supervised="NOTIFY_SOCKET" in config.environ)
         stack.callback(notifier.close)
         notifier.ready()
+        self._shipper = await self._logs(outbox)
+        stack.push_async_callback(self._shipper.close)
         tasks = Tasks(stop)
         stack.push_async_callback(tasks.close)
+        tasks.start(self._shipper.run())
         tasks.start(view.serve_loopback(), ends=True)
         tasks.start(view.keep_clear())
         tasks.start(keep_told(notifier, self._one_line, clock=self._clock, watchdog_s=config.watchdog_s))
@@ -181,6 +190,23 @@ class Agent:
         log.info("agent.stopping")
         notifier.stopping()
         await asyncio.wait({uplink_task}, timeout=STOP_S)
+
+    async def _logs(self, outbox: Outbox) -> LogShipper:
+        config = self._config
+        workers = [
+            WorkerLog(device, file=config.worker_dir(device) / "worker.log")
+            if config.spawn_workers
+            else WorkerLog(device, unit=f"provewire-worker@{device.replace(':', '-')}.service")
+            for device in devices(config)
+        ]
+        return await open_shipper(
+            config.logs,
+            workers=workers,
+            own=self._own_log,
+            outbox=outbox,
+            clock=self._clock,
+            environ=config.environ,
+        )
 
     async def _say_started(self, outbox: Outbox) -> None:
         log.info("agent.started", epoch=self._epoch, pid=os.getpid(), version=self._version, name=self._config.name)

@@ -6,7 +6,7 @@ The only reader of the environment on this side. Options win over ``PROVEWIRE_*`
 import ipaddress
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
@@ -14,6 +14,8 @@ from msgspec import Struct
 from platformdirs import user_data_dir
 
 from agent.errors import ConfigFault
+from agent.logs.limits import BURST, BYTES_PER_DAY, RECORDS_PER_S, Rates
+from agent.logs.settings import LogSettings, log_settings
 from agent.outbox_bounds import AGE_S_MAX, BYTES_MAX, Bounds
 from wire.limits import NAME_CHARS_MAX
 
@@ -105,6 +107,8 @@ class Config(Struct, frozen=True):
     """Between two readings of the host."""
     gpu_readings_s: float = 5.0
     worker_ping_s: float = 2.0
+    logs: LogSettings = LogSettings()
+    """Which logs are shipped, and how much of them."""
     outbox: Bounds = Bounds()
     """What the outbox holds before logs, then readings, then events are dropped."""
     artifact_bytes_max: int = 64 * 1024 * 1024 * 1024
@@ -278,6 +282,22 @@ def _watchdog_s(environ: Mapping[str, str]) -> float:
     return int(text) / 2e6 if text.isascii() and text.isdigit() else 0.0
 
 
+def _logs(
+    environ: Mapping[str, str], files: Sequence[str] | None, units: Sequence[str] | None, level: str | None
+) -> LogSettings:
+    rates = Rates(
+        records_per_s=_whole_number(environ, "PROVEWIRE_LOG_RECORDS_PER_S", int(RECORDS_PER_S), 1, 100_000),
+        burst=_whole_number(environ, "PROVEWIRE_LOG_BURST", BURST, 1, 1_000_000),
+        bytes_per_day=_whole_number(environ, "PROVEWIRE_LOG_BYTES_PER_DAY", BYTES_PER_DAY, 0, 1 << 40),
+    )
+    return log_settings(
+        files or [text for text in environ.get("PROVEWIRE_LOG_FILE", "").split(":") if text],
+        units or environ.get("PROVEWIRE_LOG_UNIT", "").replace(",", " ").split(),
+        level or environ.get("PROVEWIRE_LOG_SHIP") or "info",
+        rates,
+    )
+
+
 def load(
     environ: Mapping[str, str],
     *,
@@ -290,6 +310,9 @@ def load(
     local: str | None = None,
     cuzk: str | None = None,
     cuzk_grpc: str | None = None,
+    log_file: Sequence[str] | None = None,
+    log_unit: Sequence[str] | None = None,
+    log_ship: str | None = None,
     ca: str | None = None,
     insecure: bool = False,
 ) -> Config:
@@ -325,6 +348,7 @@ def load(
         observe=observe or _flag(environ, "PROVEWIRE_OBSERVE"),
         local=parse_local(local or environ.get("PROVEWIRE_LOCAL") or LOCAL_DEFAULT),
         cuzk=parse_cuzk(cuzk or environ.get("PROVEWIRE_CUZK"), cuzk_grpc or environ.get("PROVEWIRE_CUZK_GRPC")),
+        logs=_logs(environ, log_file, log_unit, log_ship),
         ca=Path(ca) if ca else None,
         insecure=insecure,
         spawn_workers=workers == "spawn",

@@ -18,6 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--cuzk", metavar="ADDR", help="loopback address of a cuzk-daemon's status, or off (127.0.0.1:9821)"
     )
     parser.add_argument("--cuzk-grpc", metavar="ADDR", help="its gRPC, HOST:PORT or unix:///PATH, or off")
+    parser.add_argument("--log-file", action="append", metavar="PATH", help="a log to ship, by its path; several times")
+    parser.add_argument("--log-unit", action="append", metavar="UNIT", help="a journald unit to ship; several times")
+    parser.add_argument("--log-ship", metavar="LEVEL", help="ship records of at least debug, info, warning or error")
     parser.add_argument("--ca", metavar="F", help="certificates to trust beside the system's, PEM")
     parser.add_argument("--insecure", action="store_true", help="allow a hub off this machine without TLS")
 
@@ -40,6 +43,9 @@ def run(args: argparse.Namespace) -> int:
         local=args.local,
         cuzk=args.cuzk,
         cuzk_grpc=args.cuzk_grpc,
+        log_file=args.log_file,
+        log_unit=args.log_unit,
+        log_ship=args.log_ship,
         ca=args.ca,
         insecure=args.insecure,
     )

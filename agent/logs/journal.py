@@ -17,8 +17,6 @@ from msgspec import Struct
 from agent.logs.records import Line, parsed
 from wire.frames import Level
 
-UNIT = re.compile(r"[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\@-]{0,254}")
-"""What systemd allows in a unit's name; never an option, never a pattern."""
 CURSOR = re.compile(r"[\x21-\x7e]{1,1024}")
 CHUNK_BYTES = 32 * 1024
 ENTRY_BYTES_MAX = 256 * 1024

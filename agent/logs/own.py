@@ -83,7 +83,7 @@ def line_of(record: logging.LogRecord) -> Line:
 def _copied(value: object) -> str | int | float | None:
     if value is None or isinstance(value, int | float):
         return value
-    return str(value)[:FIELD_BYTES_MAX]
+    return (repr(value) if isinstance(value, BaseException) else str(value))[:FIELD_BYTES_MAX]
 
 
 def _trace(exc_info: object) -> str:

@@ -14,9 +14,10 @@ from msgspec import Struct
 
 from agent.clock import Clock
 from agent.logs.batches import BATCH_BYTES_MAX, Batches
-from agent.logs.limits import Limits, Rates, Reason, by_kind
+from agent.logs.limits import Limits, Reason, by_kind
 from agent.logs.own import OwnLog
 from agent.logs.records import ORDER, Line, record, size_of
+from agent.logs.settings import LogSettings
 from agent.logs.sources import OWN_RECORDS_MAX, FileSource, OwnSource, SourceReading, Taken, UnitSource
 from agent.outbox import Outbox, Stamped
 from agent.outbox_file import OutboxRefused
@@ -27,18 +28,6 @@ LIMITS_MARK = "log:limits"
 WINDOWS_S = 1.0
 """Between two looks for what was left out and is to be told."""
 CLOSE_S = 2.0
-SOURCES_MAX = 32
-"""Files and units an operator may name, together."""
-
-
-class LogSettings(Struct, frozen=True):
-    """What is shipped."""
-
-    files: tuple[Path, ...] = ()
-    units: tuple[str, ...] = ()
-    level: Level = Level.INFO
-    """Records below it stay on the node."""
-    rates: Rates = Rates()
 
 
 class WorkerLog(Struct, frozen=True):
@@ -204,10 +193,12 @@ async def open_shipper(
     sources: list[Source] = [OwnSource(own)]
     for worker in workers:
         name = f"worker:{worker.device}"
+        # Its own records are JSON; what else it says, it says because something went wrong.
         if worker.file is not None:
-            kept = marks.get(f"log:{worker.file}")
-            # Its own records are JSON; what else it says, it says because something went wrong.
-            sources.append(FileSource(name, worker.file, kept=kept, clock=clock, plain_level=Level.WARNING))
+            kept, there = marks.get(f"log:{worker.file}"), worker.file.exists()
+            sources.append(
+                FileSource(name, worker.file, kept=kept, from_end=there, clock=clock, plain_level=Level.WARNING)
+            )
         elif worker.unit:
             kept = marks.get(f"log:unit:{worker.unit}")
             sources.append(
@@ -215,7 +206,9 @@ async def open_shipper(
             )
     for path in settings.files:
         kept = marks.get(f"log:{path}")
-        sources.append(FileSource(file_source(path), path, kept=kept, clock=clock, plain_level=Level.INFO))
+        sources.append(
+            FileSource(file_source(path), path, kept=kept, from_end=True, clock=clock, plain_level=Level.INFO)
+        )
     for unit in settings.units:
         kept = marks.get(f"log:unit:{unit}")
         sources.append(UnitSource(f"unit:{unit}"[:NAME_CHARS_MAX], unit, kept=kept, environ=environ, clock=clock))

@@ -120,12 +120,14 @@ class _Trouble:
 class FileSource:
     """A file followed by name. Its reads run in a thread of its own: a dead network drive holds up nobody else."""
 
-    def __init__(self, name: str, path: Path, *, kept: bytes | None, clock: Clock, plain_level: Level) -> None:
+    def __init__(
+        self, name: str, path: Path, *, kept: bytes | None, from_end: bool, clock: Clock, plain_level: Level
+    ) -> None:
         self.name = name
         self.mark_name = f"log:{path}"
         place = _decoded(kept, Place)
         self._kept = kept if place is not None else None
-        self._tail = FileTail(path, place, from_end=True)
+        self._tail = FileTail(path, place, from_end=from_end)
         self._clock = clock
         self._plain_level = plain_level
         self._trouble = _Trouble(name)
