@@ -87,16 +87,28 @@ def options(way: Way, target: Target) -> list[str]:
         "ControlPersist": str(CONTROL_PERSIST_S) if way.multiplexed else "no",
     }
     if target.jumps:
-        forced["ProxyJump"] = ",".join(jump.jump_text for jump in target.jumps)
+        forced["ProxyCommand"] = proxy_command(way, target)
     words = ["-F", "none" if way.config_file is None else str(way.config_file)]
     for name, value in forced.items():
-        words += ["-o", f"{name}={_quoted(value)}"]
+        words += ["-o", f"{name}={_quoted(name, value)}"]
     # Not by -i: a file that does not exist would be passed over, and the user's own keys offered in its place.
     for identity in map(_literal, way.identities):
-        words += ["-o", f"IdentityFile={_quoted(identity)}"]
+        words += ["-o", f"IdentityFile={_quoted('IdentityFile', identity)}"]
     if not way.identities:
         words += ["-o", "IdentityFile=none"]
     return [*words, "-p", str(target.port), "-l", target.user]
+
+
+def proxy_command(way: Way, target: Target) -> str:
+    """The command that carries the connection over the last jump host.
+
+    Not ProxyJump: its inner ssh would be given none of these options, and use the user's own keys and known hosts.
+    """
+    *nearer, last = target.jumps
+    alone = Way(**{name: getattr(way, name) for name in Way.__struct_fields__} | {"multiplexed": False})
+    jump = Target(last.host, last.port, last.user, tuple(nearer))
+    argv = [way.ssh, "-T", *options(alone, jump), "-W", target.endpoint, "--", jump.host]
+    return shlex.join(argv).replace("%", "%%")
 
 
 def ssh_argv(way: Way, target: Target, command: str | None = None, *, verbose: bool = False) -> list[str]:
@@ -110,9 +122,9 @@ def master_argv(way: Way, target: Target, order: str) -> list[str]:
     return [way.ssh, "-O", order, *options(way, target), "--", target.host]
 
 
-def _quoted(value: str) -> str:
-    """A value of ``-o``: ssh splits it at blanks like a line of its file, and expands ``%`` and ``~`` by itself."""
-    return f'"{value}"' if re.search(r"\s", value) else value
+def _quoted(name: str, value: str) -> str:
+    """A value of ``-o``: ssh splits it at blanks like a line of its file, but takes a command as it stands."""
+    return f'"{value}"' if name != "ProxyCommand" and re.search(r"\s", value) else value
 
 
 def _literal(path: Path) -> str:

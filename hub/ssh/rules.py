@@ -47,7 +47,7 @@ RULES: tuple[Rule, ...] = _rules(
     (Cause.OUT_OF_DESCRIPTORS, _LINE % r"Too many open files"),
     (Cause.OLD_PROTOCOL, _LINE % r"Protocol major versions differ"),
     (Cause.NOT_SSH, _LINE % r"No SSH version received|banner exchange: .*invalid format|Bad remote protocol version|Bad protocol version identification|Bad packet length|banner line contains invalid characters|banner line too long|Invalid SSH identification string"),
-    (Cause.RESET_BEFORE_BANNER, _LINE % r"(?:kex_exchange_identification|ssh_exchange_identification): read: Connection reset"),
+    (Cause.RESET_BEFORE_BANNER, _LINE % r"(?:kex_exchange_identification|ssh_exchange_identification): read: Connection reset|connect to (?:host|address) .*: Connection reset"),
     (Cause.CLOSED_BEFORE_BANNER, _LINE % r"(?:kex_exchange_identification|ssh_exchange_identification): (?:Connection closed|client sent invalid|read: .*closed|banner line)|could not read protocol version"),
     # The agreement on algorithms.
     (Cause.NEGOTIATION_KEX, _LINE % r"no matching key exchange method found|Unable to negotiate a key exchange method"),

@@ -49,10 +49,10 @@ class Target(Struct, frozen=True, order=True):
         return self.host if self.port == PORT_DEFAULT else f"[{self.host}]:{self.port}"
 
     @property
-    def jump_text(self) -> str:
-        """As ``ProxyJump`` takes it."""
+    def endpoint(self) -> str:
+        """Host and port, as ``-W`` takes them."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.user}@{host}:{self.port}"
+        return f"{host}:{self.port}"
 
 
 def target(

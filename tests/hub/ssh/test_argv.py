@@ -80,7 +80,12 @@ def test_ssh_itself_reads_the_command_line_as_meant(tmp_path: Path) -> None:
 
 def test_jumps_and_an_agent_are_named_and_nothing_else() -> None:
     jumped = ssh_argv(WAY, Target("h", jumps=(Target("j1", 1, "a"), Target("2001:db8::1"))))
-    assert option(jumped, "ProxyJump") == "a@j1:1,root@[2001:db8::1]:22"
+    outer = shlex.split(option(jumped, "ProxyCommand"))
+    assert outer[-4:] == ["-W", "h:22", "--", "2001:db8::1"]
+    assert option(outer, "StrictHostKeyChecking") == "yes"
+    inner = shlex.split(option(outer, "ProxyCommand").replace("%%", "%"))
+    assert inner[-4:] == ["-W", "[2001:db8::1]:22", "--", "j1"]
+    assert inner[inner.index("-l") + 1] == "a"
     with_agent = Way(**{**_fields(WAY), "agent_socket": Path("/run/agent")})  # type: ignore[arg-type]  # a test's own
     assert option(ssh_argv(with_agent, HOST), "IdentityAgent") == "/run/agent"
     assert option(ssh_argv(WAY, HOST), "IdentityAgent") == "none"
