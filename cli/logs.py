@@ -7,17 +7,11 @@ anything else gets JSON lines. ``PROVEWIRE_LOG_LEVEL=debug|info|warning|error`` 
 import logging
 import os
 import sys
-
-import structlog
+from types import ModuleType
 
 from cli.errors import UsageError
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-# Without the values of local variables: among them are keys, tokens and witnesses.
-TRACEBACKS = structlog.dev.RichTracebackFormatter(show_locals=False)
-DICT_TRACEBACKS = structlog.processors.ExceptionRenderer(
-    structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
-)
 FORMS = ("console", "json")
 
 
@@ -33,17 +27,21 @@ def configure() -> None:
         raise UsageError(f"PROVEWIRE_LOG is {form!r}; it may be console or json")
     if level_name not in LEVELS:
         raise UsageError(f"PROVEWIRE_LOG_LEVEL is {level_name!r}; it may be {', '.join(LEVELS)}")
-    shared: list[structlog.typing.Processor] = [
+    structlog = _structlog_for(form)
+    shared = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
-    last: list[structlog.typing.Processor] = (
-        [DICT_TRACEBACKS, structlog.processors.JSONRenderer()]
-        if form == "json"
-        else [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=TRACEBACKS)]
-    )
+    # Tracebacks without the values of local variables: among them are keys, tokens and witnesses.
+    if form == "json":
+        tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        last = [structlog.processors.ExceptionRenderer(tracebacks), structlog.processors.JSONRenderer()]
+    else:
+        rich_tracebacks = structlog.dev.RichTracebackFormatter(show_locals=False)
+        colors = sys.stderr.isatty()
+        last = [structlog.dev.ConsoleRenderer(colors=colors, exception_formatter=rich_tracebacks)]
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,
@@ -67,3 +65,16 @@ def configure() -> None:
     root.setLevel(LEVELS[level_name])
     for chatty in ("websockets", "aiohttp.access", "alembic", "asyncio"):
         logging.getLogger(chatty).setLevel(max(LEVELS[level_name], logging.WARNING))
+
+
+def _structlog_for(form: str) -> ModuleType:
+    """structlog, without the libraries it would load only to paint tracebacks: a sixth of a daemon's memory."""
+    hidden = form == "json" and "rich" not in sys.modules
+    if hidden:
+        sys.modules["rich"] = None  # type: ignore[assignment]  # documented: an import of it then fails
+    try:
+        import structlog  # noqa: PLC0415 - see above
+    finally:
+        if hidden:
+            del sys.modules["rich"]
+    return structlog
