@@ -15,11 +15,12 @@ How sure a conclusion is goes with it, and one that was not certain is taken bac
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 
 from msgspec import Struct
 
 from agent.sensors.cuzk.answer import GpuWorker, Partition, Pipeline
+from agent.sensors.cuzk.job import Job, Sure
+from agent.sensors.cuzk.ledger import Ledger
 from agent.sensors.cuzk.steady import TOLERANCE_S, Moment, before
 from wire.engines import EngineJobState
 
@@ -35,48 +36,6 @@ WHOLE_S = 90.0
 """All partitions done and still listed; a finished job goes after 30 s."""
 TOTAL_MAX = 1_000_000
 """No proof has more partitions; a larger number is a fault."""
-LISTED_AFTER_END_S = 25.0
-"""A job that ends stays listed longer than this: one seen less long ago cannot have come to its end unseen."""
-
-
-class Sure(StrEnum):
-    """How sure a conclusion is."""
-
-    CERTAIN = "certain"
-    LIKELY = "likely"
-    SUSPECTED = "suspected"
-
-
-class Job(Struct):
-    """One job that is listed, or was in the last answer."""
-
-    id: str
-    kind: str
-    began: Moment
-    total: int
-    """Partitions it is to have."""
-    states: tuple[str, ...]
-    partitions: list[Partition]
-    moved_s: float
-    """When anything of it last changed; when it was first seen, at first."""
-    advanced: bool
-    """Whether a change of it was ever seen."""
-    passed_by_s: float
-    """When a younger job of its kind last went on."""
-    whole_s: float | None
-    """Since when all partitions are done."""
-    watched: bool
-    """Whether it was seen before it was whole."""
-    orphans: dict[int, float]
-    """Since when a partition on the GPU has no worker."""
-    fate: EngineJobState = EngineJobState.RUNNING
-    sure: Sure = Sure.CERTAIN
-    why: str = ""
-    culprit: int | None = None
-    """The partition that brought it down, if that is known."""
-    ended_s: float = 0.0
-    counted: bool = False
-    """Whether the daemon itself counts its failure."""
 
 
 class Outcome(Struct, frozen=True):
@@ -105,8 +64,7 @@ class Fates:
     def __init__(self, told: Mapping[str, Ended] | None = None) -> None:
         self.jobs: dict[str, Job] = {}
         self._told = dict(told or {})
-        self._completed: Mapping[str, int] | None = None
-        self._failed: Mapping[str, int] = {}
+        self._ledger = Ledger()
         self._last_s: float | None = None
         self._outcomes: list[Outcome] = []
         self._uncounted: Counter[str] = Counter()
@@ -118,20 +76,18 @@ class Fates:
 
     def told(self) -> dict[str, Ended]:
         """What has been told of jobs that are still listed."""
-        return {
-            job.id: Ended(job.began.unix_ms, job.fate)
-            for job in self.jobs.values()
-            if job.fate is not EngineJobState.RUNNING
-        }
+        return {job.id: Ended(job.began.unix_ms, job.fate) for job in self.jobs.values() if not job.open}
 
     def expect_counters_from_zero(self) -> None:
         """This run was seen from its beginning: whatever is counted now happened since the last answer."""
-        self._completed = {}
+        self._ledger.expect_from_zero()
 
     def restarted(self) -> list[Outcome]:
         """The outcomes of a restart of the daemon for what ran before it."""
+        for verdict in self._ledger.restarted([job for job in self.jobs.values() if job.open]):
+            self._end(verdict.job, verdict.fate, verdict.job.moved_s, verdict.why, sure=verdict.sure)
         for job in self.jobs.values():
-            if job.fate is not EngineJobState.RUNNING:
+            if not job.open:
                 continue
             if job.whole_s is None:
                 self._end(job, EngineJobState.FAILED, job.moved_s, "the daemon restarted while it ran")
@@ -155,8 +111,19 @@ class Fates:
         for key, pipeline in _keyed(pipelines).items():
             self.jobs[key] = self._followed(before_.pop(key, None), pipeline, now, before_)
             self._watch_orphans(self.jobs[key], held, now.monotonic_s)
-        gone = [job for job in before_.values() if job.fate is EngineJobState.RUNNING]
-        self._count(gone, completed=completed, failed=failed, now_s=now.monotonic_s)
+        gone = [job for job in before_.values() if job.open]
+        unseen_s = 0.0 if self._last_s is None else now.monotonic_s - self._last_s
+        for verdict in self._ledger.settle(
+            list(self.jobs.values()), gone, completed=completed, failed=failed, unseen_s=unseen_s
+        ):
+            self._end(
+                verdict.job,
+                verdict.fate,
+                now.monotonic_s,
+                verdict.why,
+                sure=verdict.sure,
+                counted=verdict.fate is EngineJobState.FAILED and verdict.counted,
+            )
         self._conclude(now.monotonic_s)
         self._last_s = now.monotonic_s
         self._told = {}
@@ -229,68 +196,6 @@ class Fates:
             if partition.state == "gpu" and (job.id, partition.index) not in held
         }
 
-    # --- what the daemon counts -----------------------------------------------------------------------------------
-
-    def _count(self, gone: list[Job], *, completed: Mapping[str, int], failed: Mapping[str, int], now_s: float) -> None:
-        """Give what the daemon has counted since the last answer to the jobs it can be of."""
-        first = self._completed is None
-        done_new = {} if first else _risen(completed, self._completed or {})
-        failed_new = {} if first else _risen(failed, self._failed)
-        self._completed, self._failed = completed, failed
-        for kind in {job.kind for job in (*self.jobs.values(), *gone)}:
-            whole = [
-                job
-                for job in (*gone, *self.jobs.values())
-                if job.kind == kind and job.whole_s is not None and not _settled(job)
-            ]
-            whole.sort(key=lambda job: (job.fate is not EngineJobState.RUNNING, job.whole_s or 0.0))
-            self._give(whole, done_new, failed_new, kind=kind, now_s=now_s)
-        for job in gone:
-            if job.fate is EngineJobState.RUNNING:
-                self._vanished(job, done_new, failed_new, now_s)
-
-    def _give(
-        self, whole: list[Job], done_new: dict[str, int], failed_new: dict[str, int], *, kind: str, now_s: float
-    ) -> None:
-        """Settle whole jobs of one kind, longest whole first."""
-        failures = min(failed_new.get(kind, 0), len(whole))
-        successes = min(done_new.get(kind, 0), len(whole) - failures)
-        mixed = 0 < failures < len(whole)
-        why = "its proof did not pass the daemon's own check"
-        if mixed:
-            why = f"one of {len(whole)} finished at the same time did not pass the daemon's own check; taken to be this"
-        for job in whole[:successes]:
-            self._end(job, EngineJobState.DONE, now_s, "", sure=Sure.SUSPECTED if mixed else Sure.CERTAIN)
-        for job in whole[len(whole) - failures :]:
-            self._end(
-                job, EngineJobState.FAILED, now_s, why, sure=Sure.SUSPECTED if mixed else Sure.CERTAIN, counted=True
-            )
-        done_new[kind] = done_new.get(kind, 0) - successes
-        failed_new[kind] = failed_new.get(kind, 0) - failures
-
-    def _vanished(self, job: Job, done_new: dict[str, int], failed_new: dict[str, int], now_s: float) -> None:
-        """Settle a job that is not listed any more."""
-        unseen_s = now_s - (now_s if self._last_s is None else self._last_s)
-        if job.whole_s is not None:
-            self._end(job, EngineJobState.DONE, now_s, "it went from the list whole")
-        elif failed_new.get(job.kind, 0) > 0:
-            failed_new[job.kind] -= 1
-            self._end(
-                job,
-                EngineJobState.FAILED,
-                now_s,
-                "it ended while the daemon could not be read, and the daemon has counted a failure since",
-                sure=Sure.LIKELY,
-                counted=True,
-            )
-        elif done_new.get(job.kind, 0) > 0 and unseen_s >= LISTED_AFTER_END_S:
-            done_new[job.kind] -= 1
-            why = "it ended while the daemon could not be read, and the daemon has counted a success since"
-            self._end(job, EngineJobState.DONE, now_s, why, sure=Sure.LIKELY)
-        else:
-            why = "it went from the list unfinished and the daemon counts no success"
-            self._end(job, EngineJobState.FAILED, now_s, why, sure=Sure.SUSPECTED)
-
     # --- what the daemon keeps to itself --------------------------------------------------------------------------
 
     def _conclude(self, now_s: float) -> None:
@@ -301,7 +206,7 @@ class Fates:
             job.passed_by_s = max(job.passed_by_s, younger_s.get(job.kind, 0.0))
             if job.advanced:
                 younger_s[job.kind] = max(younger_s.get(job.kind, 0.0), job.moved_s)
-            if job.fate is not EngineJobState.RUNNING:
+            if not job.open:
                 continue
             failed = next((partition.index for partition in job.partitions if partition.state == "failed"), None)
             if failed is not None:
@@ -375,17 +280,6 @@ def _outcome(job: Job, end_s: float, why: str) -> Outcome:
         elapsed_s=max(0.0, end_s - job.began.monotonic_s) if job.watched else None,
         partitions=len(job.states),
     )
-
-
-def _settled(job: Job) -> bool:
-    """Whether nothing the daemon counts can be of this job any more."""
-    return job.fate is EngineJobState.DONE or (
-        job.fate is EngineJobState.FAILED and (job.counted or job.sure is Sure.CERTAIN)
-    )
-
-
-def _risen(now: Mapping[str, int], before_: Mapping[str, int]) -> dict[str, int]:
-    return {kind: count - before_.get(kind, 0) for kind, count in now.items() if count > before_.get(kind, 0)}
 
 
 def _keyed(pipelines: Sequence[Pipeline]) -> dict[str, Pipeline]:

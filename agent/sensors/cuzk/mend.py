@@ -10,7 +10,8 @@ import msgspec
 from msgspec import Struct
 
 from agent.sensors.cuzk.answer import Allocation, Answer, GpuWorker, Partition
-from agent.sensors.cuzk.fates import Ended, Fates, Job, Outcome
+from agent.sensors.cuzk.fates import Ended, Fates, Outcome
+from agent.sensors.cuzk.job import Job
 from agent.sensors.cuzk.steady import TOLERANCE_S, Beginnings, Moment, before
 from wire.engines import (
     EngineJob,

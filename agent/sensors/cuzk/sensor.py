@@ -14,9 +14,10 @@ from agent.config import CuzkAddresses, GrpcAddress
 from agent.outbox import Field
 from agent.sensors.cuzk import grpc_status
 from agent.sensors.cuzk.answer import Answer, parse
-from agent.sensors.cuzk.fates import Outcome, Sure
+from agent.sensors.cuzk.fates import Outcome
 from agent.sensors.cuzk.grpc_status import CallFailed
 from agent.sensors.cuzk.http_status import HttpStatus
+from agent.sensors.cuzk.job import Sure
 from agent.sensors.cuzk.memory import MemoryFile
 from agent.sensors.cuzk.mend import ENGINE, Mender
 from agent.sensors.cuzk.mend_grpc import GrpcMender

@@ -95,8 +95,15 @@ def answer(body: bytes, *, status: str = "200 OK", kind: str = "application/json
 
 
 def saying(raw: bytes) -> Play:
-    """Sends these bytes and closes."""
-    return lambda connection, _: connection.sendall(raw)
+    """Sends these bytes, ends its side, and closes when the other side has."""
+
+    def play(connection: socket.socket, _: threading.Event) -> None:
+        connection.sendall(raw)
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(READ_BYTES):
+            pass
+
+    return play
 
 
 def hanging(connection: socket.socket, ended: threading.Event) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from agent.sensors.cuzk.fates import ORPHAN_S, OVERTAKEN_S, STALLED_S, WHOLE_S, Sure
+from agent.sensors.cuzk.fates import ORPHAN_S, OVERTAKEN_S, STALLED_S, WHOLE_S
+from agent.sensors.cuzk.job import Sure
 from tests.agent.sensors.cuzk.story import DONE, FAILED, RUNNING, Story
 from wire.engines import PartitionState
 
@@ -92,6 +93,38 @@ def test_a_failed_self_check_is_told_and_counted_once(story: Story) -> None:
     assert (failed.fate.value, failed.sure) == (FAILED, Sure.CERTAIN)
     assert "own check" in failed.why
     assert (story.reading.failed, story.reading.failed_by_kind) == (1, {"porep-c2": 1})
+
+
+def test_a_count_is_not_given_to_a_job_that_failed_unsaid(story: Story) -> None:
+    """Both look finished; one is counted. Which one, only the list tells, 30 s later."""
+    story.engine.run("a")
+    story.engine.fail_gpu_finish("a", 3)
+    story.passes(5)
+    story.engine.submit("b")
+    story.engine.run("b")
+    story.passes(1)
+    story.engine.complete("b")
+    story.passes(5)
+    assert story.fates() == []
+    story.passes(30)
+    assert story.fates() == [("b", DONE)]
+    story.passes(WHOLE_S)
+    assert story.fates() == [("b", DONE), ("a", FAILED)]
+
+
+def test_a_failed_check_is_not_given_to_a_job_that_failed_unsaid(story: Story) -> None:
+    story.engine.run("a")
+    story.passes(5)
+    story.engine.submit("b")
+    story.engine.run("b")
+    story.passes(1)
+    story.engine.complete("b", good=False)
+    story.passes(40)
+    assert story.fates() == [("b", FAILED)]
+    assert story.told[0].sure is Sure.CERTAIN
+    story.passes(WHOLE_S)
+    assert (story.fates()[1], story.told[1].sure) == (("a", FAILED), Sure.LIKELY)
+    assert story.reading.failed == 2
 
 
 def test_a_good_and_a_bad_end_in_one_answer_are_told_as_a_guess(story: Story) -> None:
