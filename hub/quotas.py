@@ -2,8 +2,8 @@
 
 An acknowledgement says that everything up to a number is in the store, so nothing can be dropped in silence:
 
-- What must not be lost (``jobs``, ``events``) is only slowed down: it is stored, and the node's next batch waits. The
-  node's own window of unacknowledged events then holds it back, and what it holds stays in its outbox.
+- What must not be lost (``jobs``, ``events``) is only slowed down: it is stored, and the node's next batch waits. Its
+  own window of unacknowledged events then holds it back, and what it holds stays in its outbox.
 - ``logs`` and ``readings`` beyond the bytes of a day are left out, and the store keeps in their place, in the same
   transaction that moves the head, how many were left out and why. All of them are slowed down beyond their rate, too.
 
@@ -80,19 +80,19 @@ class Quotas:
     def judge(self, agent_id: str, epoch: str, stream: Stream, count: int, size_bytes: int) -> Verdict:
         """What to do with a batch of ``count`` events."""
         account = self._account(agent_id)
-        wait_s = self._stream_rate(account, stream).pay(count)
+        wait_s = _pay(self._stream_rate(account, stream), count)
         wait_s = max(wait_s, self._epoch_wait_s(account, epoch))
         left_out = ""
         if stream in self.left_out_total:
             bucket = self._day(account, stream.value)
-            if bucket.pay(0) > 0.0:
+            if bucket.pay(0.0) > 0.0:
                 limit_bytes = self._bytes_per_day[stream.value]
                 left_out = f"the node sent more {stream.value} than {limit_bytes} bytes a day"
                 self.left_out_total[stream] += count
             else:
                 bucket.pay(size_bytes)
         else:
-            wait_s = max(wait_s, self._day(account, "jobs and events").pay(size_bytes))
+            wait_s = max(wait_s, _pay(self._day(account, "jobs and events"), size_bytes))
         wait_s = min(wait_s, WAIT_MAX_S)
         self.waited_s_total += wait_s
         return Verdict(wait_s, left_out)
@@ -128,4 +128,11 @@ class Quotas:
         while len(account.epochs) >= EPOCHS_REMEMBERED_MAX:
             del account.epochs[next(iter(account.epochs))]
         account.epochs[epoch] = None
-        return account.epochs_rate.pay(1)
+        return _pay(account.epochs_rate, 1.0)
+
+
+def _pay(bucket: TokenBucket, tokens: float) -> float:
+    """Take tokens; how long those who took before are still in debt. So a batch waits for what came before it."""
+    wait_s = bucket.pay(0.0)
+    bucket.pay(tokens)
+    return wait_s

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.process_collector import ProcessCollector
 
 from hub import ports, verify
-from hub.api import feed, models
+from hub.api import feed, keeping_metrics, models
 from hub.api.artifacts import UPLOADS, UPLOADS_MAX
 from hub.api.route import Answer, Route
 from hub.faults import FAULTS, PARTS
@@ -78,6 +78,7 @@ class Scrape:
         yield from self._queues()
         yield from self._store()
         yield from self._checks()
+        yield from keeping_metrics.families(self._app)
         yield self._faults()
         lag = self._app[LAG]
         yield _plain("provewire_loop_lag_seconds", "How late the event loop woke its last sleeper.", lag.last_s)
