@@ -80,6 +80,8 @@ class Config(Struct, frozen=True, kw_only=True):
     keep_hour_bytes: int = 4 * 1024**3
     keep_events_s: float = 90 * 86_400.0
     keep_events_bytes: int = 2 * 1024**3
+    keep_logs_s: float = 14 * 86_400.0
+    keep_logs_bytes: int = 2 * 1024**3
     keep_records_s: float = 365 * 86_400.0
     keep_records_max: int = 1_000_000
     retention_every_s: float = 60.0
@@ -209,6 +211,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("keep_hour_bytes", "bytes of them, at most"),
     Setting("keep_events_s", "seconds events are kept; those of jobs that have not ended stay"),
     Setting("keep_events_bytes", "bytes of them, at most; the node with most gives up first"),
+    Setting("keep_logs_s", "seconds log records are kept"),
+    Setting("keep_logs_bytes", "bytes of them, at most; the node with most gives up first"),
     Setting("keep_records_s", "seconds ended sessions, and what the hub saw, are kept"),
     Setting("keep_records_max", "sessions, and things the hub saw, kept at most"),
     Setting("retention_every_s", "seconds between two sweeps of what is kept too long or is too much"),

@@ -1,6 +1,6 @@
 """Gives up what is kept too long or is too much, in small steps between everyone else's writes; and tells what is kept.
 
-Every kind has an age and a size; whichever is reached first holds. Log records are given up by their own keeper.
+Every kind has an age and a size; whichever is reached first holds.
 """
 
 import asyncio
@@ -100,6 +100,9 @@ class Retention:
         await self._all(
             "events",
             lambda: store.expire_events(before(config.keep_events_s), config.keep_events_bytes, limit=STEP_ROWS),
+        )
+        await self._all(
+            "logs", lambda: store.expire_logs(before(config.keep_logs_s), config.keep_logs_bytes, limit=STEP_ROWS)
         )
         await self._all(
             "records",

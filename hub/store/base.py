@@ -20,6 +20,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from hub.rollups import Tier
+from hub.store.log_records import LogFilter, LogPage
 from hub.store.records import (
     Agent,
     Artifact,
@@ -305,6 +306,22 @@ class Store(Protocol):
         Zero: none is due. Each is made from all rows of the tier below, so it may be made again at any time.
         """
 
+    # --- logs
+
+    async def log_page(
+        self, agent_id: str, wanted: LogFilter, *, after: int | None = None, newest_first: bool, limit: int = PAGE_MAX
+    ) -> LogPage:
+        """Log records of a node beyond the id ``after`` in the order asked for.
+
+        A page may be short, or even empty, and not be the last: only so many records are looked at for one.
+        """
+
+    async def newest_log(self, agent_id: str) -> int:
+        """The id of a node's newest log record; 0 without one."""
+
+    async def logs_behind(self, agent_id: str, after: int, count_max: int) -> int:
+        """How many log records of a node there are after an id, counted up to ``count_max``."""
+
     # --- giving up, in bounded steps: each says how much it did, zero when nothing is left to do
 
     async def expire_tier(self, tier: Tier, before_ms: int, bytes_max: int, *, limit: int) -> int:
@@ -318,6 +335,9 @@ class Store(Protocol):
 
         An event of a job that has not ended is kept.
         """
+
+    async def expire_logs(self, before_ms: int, bytes_max: int, *, limit: int) -> int:
+        """Give up the oldest log records: received before, or, if all are too much, of the node that keeps most."""
 
     async def expire_records(self, before_ms: int, rows_max: int, *, limit: int) -> int:
         """Give up ended sessions and what the hub saw: begun before, or more of either than ``rows_max``."""

@@ -23,6 +23,7 @@ from hub.store.base import (
     StoreStats,
     StoreUnavailable,
 )
+from hub.store.log_records import LogFilter, LogPage
 from hub.store.records import (
     Agent,
     Artifact,
@@ -302,6 +303,24 @@ class SqlStore:
         """Make rollups that are due."""
         return await self.writer.submit(lambda c: sql_history.roll(c, ended_before_ms, limit))
 
+    # --- logs
+
+    async def log_page(
+        self, agent_id: str, wanted: LogFilter, *, after: int | None = None, newest_first: bool, limit: int = PAGE_MAX
+    ) -> LogPage:
+        """A page of a node's log."""
+        return await self._read(
+            lambda c: sql_logs.page(c, agent_id, wanted, after=after, newest_first=newest_first, limit=limit)
+        )
+
+    async def newest_log(self, agent_id: str) -> int:
+        """The newest record's id."""
+        return await self._read(lambda c: sql_logs.newest_id(c, agent_id))
+
+    async def logs_behind(self, agent_id: str, after: int, count_max: int) -> int:
+        """How many records there are after an id."""
+        return await self._read(lambda c: sql_logs.behind(c, agent_id, after, count_max))
+
     # --- giving up
 
     async def expire_tier(self, tier: Tier, before_ms: int, bytes_max: int, *, limit: int) -> int:
@@ -327,6 +346,10 @@ class SqlStore:
     async def expire_events(self, before_ms: int, bytes_max: int, *, limit: int) -> int:
         """Give up the oldest events."""
         return await self.writer.submit(lambda c: sql_retention.expire_events(c, before_ms, bytes_max, limit))
+
+    async def expire_logs(self, before_ms: int, bytes_max: int, *, limit: int) -> int:
+        """Give up the oldest log records."""
+        return await self.writer.submit(lambda c: sql_logs.expire(c, before_ms, bytes_max, limit))
 
     async def expire_records(self, before_ms: int, rows_max: int, *, limit: int) -> int:
         """Give up ended sessions and what the hub saw."""

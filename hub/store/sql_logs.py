@@ -11,10 +11,10 @@ from enum import IntEnum
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 from sqlalchemy import ColumnElement, Connection, Select, delete, func, select, update
 from sqlalchemy import insert as insert_into
 
+from hub.store.log_records import LogFilter, LogPage, StoredLog
 from hub.store.schema import LOG_USAGE, LOGS
 from wire.codec import encode_event
 from wire.frames import Event, Gap, Level, LogRecord
@@ -23,8 +23,6 @@ PAGE_MAX = 1000
 """Records of one page."""
 SCAN_MAX = 20_000
 """Records looked at for one page: a filter that nothing passes must not keep a reader busy."""
-DELETE_MAX = 2000
-"""Records given up in one transaction: the writer's other work waits no longer than that takes."""
 ROW_BYTES = 64
 """What a record costs beside its texts: numbers, and its place in the indices."""
 GAP_SOURCE = "provewire"
@@ -48,53 +46,6 @@ class Severity(IntEnum):
     def level(self) -> Level:
         """The level of a number."""
         return Level[self.name]
-
-
-class StoredLog(Struct, frozen=True, kw_only=True):
-    """One record as it lies in the store."""
-
-    id: int
-    agent_id: str
-    epoch: str
-    seq: int
-    time_ms: int
-    """By the node's clock."""
-    received_at_ms: int
-    level: Level
-    source: str
-    text: str
-    fields: str
-    """JSON."""
-    gap: int | None
-    """For a place where the node gave records up: how many."""
-
-
-class LogFilter(Struct, frozen=True, kw_only=True):
-    """Which records are wanted."""
-
-    since_ms: int | None = None
-    """Received at or after."""
-    until_ms: int | None = None
-    """Received before."""
-    level: Level = Level.DEBUG
-    """At least. A gap is of every level: what was in it is not known."""
-    source: str = ""
-    """Exactly, or the beginning up to a colon (``worker`` for ``worker:host``)."""
-    contains: str = ""
-    """In the text, whatever the case of its letters."""
-
-    @property
-    def selective(self) -> bool:
-        """Whether it passes over records within its range."""
-        return self.level is not Level.DEBUG or bool(self.source or self.contains)
-
-
-class LogPage(Struct, frozen=True):
-    """Some records, and where to go on. It may be empty and yet not the last."""
-
-    logs: Sequence[StoredLog]
-    next: int | None
-    """The id after which the next page begins; None when there is nothing more now."""
 
 
 # --- writing
@@ -159,7 +110,7 @@ def page(
     if wanted.since_ms is not None:
         first = _first_since(connection, agent_id, wanted.since_ms)
         if first is None:
-            return LogPage((), None)
+            return LogPage((), None, reached=newest_id(connection, agent_id))
         reach.append(LOGS.c.id >= first)
     if wanted.until_ms is not None and (end := _first_since(connection, agent_id, wanted.until_ms)) is not None:
         reach.append(LOGS.c.id < end)
@@ -172,8 +123,11 @@ def page(
             query = query.where(LOGS.c.id >= border if newest_first else LOGS.c.id <= border)
     found = [_stored(row) for row in connection.execute(query.order_by(order).limit(limit + 1)).mappings()]
     if len(found) > limit:
-        return LogPage(found[:limit], found[limit - 1].id)
-    return LogPage(found, border)
+        return LogPage(found[:limit], found[limit - 1].id, reached=found[limit - 1].id)
+    if newest_first:
+        return LogPage(found, border)
+    newest = connection.scalar(select(func.max(LOGS.c.id)).where(*reach)) if border is None else border
+    return LogPage(found, border, reached=newest or after or 0)
 
 
 def _first_since(connection: Connection, agent_id: str, time_ms: int) -> int | None:
@@ -223,19 +177,19 @@ def usage(connection: Connection) -> tuple[int, int]:
 # --- giving up
 
 
-def give_up(connection: Connection, *, before_ms: int, bytes_max: int) -> int:
-    """Delete some of what is too old or too much, at most `DELETE_MAX` records; how many. Zero: nothing is left to do.
+def expire(connection: Connection, before_ms: int, bytes_max: int, limit: int) -> int:
+    """Delete some of what is too old or too much, at most ``limit`` records; how many. Zero: nothing is left to do.
 
     Too old: the oldest first. Too much: of the node that keeps most, so that a talkative one takes no other's place.
     """
     oldest = select(LOGS.c.id, LOGS.c.agent_id, LOGS.c.bytes, LOGS.c.received_at_ms).order_by(LOGS.c.id)
-    rows = [row for row in connection.execute(oldest.limit(DELETE_MAX)) if row.received_at_ms < before_ms]
+    rows = [row for row in connection.execute(oldest.limit(limit)) if row.received_at_ms < before_ms]
     if not rows:
         excess_bytes = usage(connection)[1] - bytes_max
         if excess_bytes <= 0:
             return 0
         fullest = connection.scalar(select(LOG_USAGE.c.agent_id).order_by(LOG_USAGE.c.bytes.desc()).limit(1))
-        for row in connection.execute(oldest.where(LOGS.c.agent_id == fullest).limit(DELETE_MAX)):
+        for row in connection.execute(oldest.where(LOGS.c.agent_id == fullest).limit(limit)):
             rows.append(row)
             excess_bytes -= row.bytes
             if excess_bytes <= 0:
