@@ -5,6 +5,7 @@ Zero means that nothing is left to do. Whoever calls them calls again, with ever
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 from sqlalchemy import Connection, Select, delete, func, select, tuple_, update
@@ -86,10 +87,11 @@ def expire_events(connection: Connection, before_ms: int, bytes_max: int, limit:
 
     An event of a job that has not ended is kept.
     """
-    head = _stalest(connection, before_ms)
+    head, excess_bytes = _stalest(connection, before_ms), 0
     if head is None:
-        head = _of_the_fullest(connection, bytes_max)
         before_ms = NOTHING_MS
+        excess_bytes = event_volume(connection)[1] - bytes_max
+        head = _of_the_fullest(connection) if excess_bytes > 0 else None
     if head is None:
         return 0
     here = (EVENTS.c.agent_id == head.agent_id, EVENTS.c.epoch == head.epoch, EVENTS.c.stream == head.stream)
@@ -99,6 +101,9 @@ def expire_events(connection: Connection, before_ms: int, bytes_max: int, limit:
         .order_by(EVENTS.c.seq)
         .limit(limit)
     ).all()
+    if excess_bytes:
+        sizes = accumulate(len(row.packed) + EVENT_ROW_BYTES for row in rows)
+        rows = rows[: 1 + sum(size_bytes < excess_bytes for size_bytes in sizes)]
     kept = _needed(connection, rows) if head.stream == Stream.JOBS else set()
     gone = [row for row in rows if row.seq not in kept]
     if gone:
@@ -133,16 +138,13 @@ def _stalest(connection: Connection, before_ms: int) -> Any:
     ).one_or_none()
 
 
-def _of_the_fullest(connection: Connection, bytes_max: int) -> Any:
-    """The oldest stream of the node that keeps most, when all keep too much: no node takes another's place."""
-    size_bytes = func.sum(STREAM_HEADS.c.bytes)
-    if (connection.scalar(select(size_bytes)) or 0) <= bytes_max:
-        return None
+def _of_the_fullest(connection: Connection) -> Any:
+    """The oldest stream of the node that keeps most: no node takes another's place."""
     by_node: Select[Any] = (
         select(STREAM_HEADS.c.agent_id)
         .where(STREAM_HEADS.c.oldest_at_ms < NOTHING_MS)
         .group_by(STREAM_HEADS.c.agent_id)
-        .order_by(size_bytes.desc())
+        .order_by(func.sum(STREAM_HEADS.c.bytes).desc())
         .limit(1)
     )
     return connection.execute(
