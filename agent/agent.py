@@ -8,6 +8,7 @@ import asyncio
 import os
 import random
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from importlib.metadata import version
 
@@ -51,6 +52,8 @@ log = structlog.get_logger(__name__)
 EXIT_OK = 0
 CUZK_EVERY_S = 1.0
 """Between two reads of a cuzk-daemon's status."""
+THREADS_MAX = 4
+"""For what may block: a sensor of a dead file system keeps one of them for itself."""
 STOP_S = 8.0
 """For the goodbye to the hub; a hub that does not take it holds nobody up."""
 
@@ -67,6 +70,7 @@ def run(config: Config) -> int:
 async def _run(config: Config) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(max_workers=THREADS_MAX, thread_name_prefix="agent"))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     await Agent(config, clock=SystemClock(), rng=random.SystemRandom()).run(stop)
@@ -169,7 +173,9 @@ class Agent:
         tasks.start(view.serve_loopback(), ends=True)
         tasks.start(view.keep_clear())
         tasks.start(keep_told(notifier, self._one_line, clock=self._clock, watchdog_s=config.watchdog_s))
-        tasks.start(read_host(board, HostSensor(config.data_dir), clock=self._clock, every_s=config.readings_s))
+        tasks.start(
+            read_host(board, HostSensor(config.data_dir, config.environ), clock=self._clock, every_s=config.readings_s)
+        )
         tasks.start(read_gpus(board, gpu_sensor, outbox=outbox, clock=self._clock, every_s=config.gpu_readings_s))
         tasks.start(keep_samples(board, outbox, clock=self._clock, every_s=lambda: self._view.sample_s))
         if config.cuzk is not None:

@@ -8,6 +8,8 @@ from agent.errors import ConfigFault
 SCHEMA_VERSION = 2
 SIDE_FILES = ("-wal", "-shm")
 BUSY_S = 10.0
+CACHE_KIB = 512
+"""Of pages kept in memory; the outbox is read once, in order."""
 JOURNAL_BYTES_MAX = 8 * 1024 * 1024
 CORRUPT = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 PASSING = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
@@ -58,6 +60,7 @@ def opened(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
     try:
         path.chmod(0o600)
+        database.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=FULL")
         database.execute(f"PRAGMA journal_size_limit={JOURNAL_BYTES_MAX}")

@@ -41,7 +41,7 @@ class HostSensor:
         self._data_dir = data_dir
         self._process = psutil.Process()
         self._boot_id = _or_none(identity.boot_id)
-        self._container = _or_none(lambda: container(os.environ if environ is None else environ))
+        self._container = _or_none(lambda: container(environ or {}))
         self._kernel = _or_none(lambda: platform.release()[:NAME_CHARS_MAX]) or None
         psutil.cpu_percent(interval=None)  # the first call only marks the beginning of the interval
 
