@@ -27,10 +27,11 @@ def bad_witness() -> bytes:
 
 @dataclass
 class Client:
-    """Keeps `OPEN_JOBS` jobs open, in a thread of its own, while it is not paused."""
+    """Keeps `open_jobs` jobs open, in a thread of its own, while it is not paused."""
 
     hub: Hub
     seed: int
+    open_jobs: int = OPEN_JOBS
     witnesses: dict[str, str] = field(default_factory=dict)
     """Kind to the digest of the uploaded witness."""
     kinds: dict[str, str] = field(default_factory=dict)
@@ -71,7 +72,7 @@ class Client:
                 self.look()
                 if self.paused.is_set():
                     self._idle.set()
-                elif len(self.kinds) - len(self.ended) < OPEN_JOBS:
+                elif len(self.kinds) - len(self.ended) < self.open_jobs:
                     self._number += 1
                     self._submit(self._number)
                 self._over.wait(LOOK_S)

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.chaos import lossy_disk
+from tests.chaos.keep import keep_what_is_left
+from tests.chaos.report import SEED
+from tests.chaos.tools import skip_if_missing
 from tests.e2e.rig import Rig
 
 
@@ -29,3 +32,13 @@ def rig() -> Iterator[Rig]:
             yield made
         finally:
             made.stop()
+
+
+@pytest.fixture
+def kept(rig: Rig, request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a failed run left is put where it can be looked at."""
+    skip_if_missing()
+    failed = request.session.testsfailed
+    yield
+    if request.session.testsfailed > failed:
+        keep_what_is_left(rig, f"{SEED}-{request.node.name}")

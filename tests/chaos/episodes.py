@@ -27,13 +27,13 @@ class Episodes:
 
     def run(self, duration_s: float, mean_gap_s: float) -> None:
         """One episode by chance."""
-        self._begin()
+        self.begin()
         self.chaos.run(duration_s, mean_gap_s, self._watch)
         self.settle()
 
     def freeze(self, target: str, seconds: float) -> None:
         """One daemon stopped (SIGSTOP) for so long, and nothing else."""
-        self._begin()
+        self.begin()
         self.chaos.happen(self.chaos.named(target, "frozen (SIGSTOP)"), seconds)
         self._report.done[f"{target}: frozen for {seconds:g} s"] += 1
         end_s = time.monotonic() + seconds
@@ -41,7 +41,8 @@ class Episodes:
         self.chaos.heal()
         self.settle()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Everyone may say and hand in something new."""
         self._client.paused.clear()
         for players in self._fleet.players:
             players.call(lambda swarm=players.swarm: swarm.hush(quiet=False))  # type: ignore[misc]

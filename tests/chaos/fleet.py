@@ -113,11 +113,21 @@ class LossWatch:
 class Fleet:
     """See the module. A context manager."""
 
-    def __init__(self, rig: Rig, library: Path, *, seed: int, players: int, lost_after_s: float = LOST_AFTER_S) -> None:
+    def __init__(
+        self,
+        rig: Rig,
+        library: Path,
+        *,
+        seed: int,
+        players: int,
+        agents: str = "ab",
+        lost_after_s: float = LOST_AFTER_S,
+    ) -> None:
         self._rig = rig
         self._library = library
         self._seed = seed
         self._count = players
+        self._letters = agents
         self._stack = ExitStack()
         self._env = {**HUB, "PROVEWIRE_LOST_AFTER_S": f"{lost_after_s:g}"}
         self.lost_after_s = lost_after_s
@@ -131,7 +141,7 @@ class Fleet:
             self.hub.start()
             self.losses = LossWatch(self._rig.folder / "hub.log")
             self.lines: dict[str, FaultyLine] = {}
-            self.agents = [self._agent(stack, f"node-{letter}") for letter in "ab"]
+            self.agents = [self._agent(stack, f"node-{letter}") for letter in self._letters]
             self.lines["line"] = stack.enter_context(FaultyLine(self.hub.port, self._seed))
             self.nginx = stack.enter_context(Nginx(self._rig.folder / "nginx", self.hub.port))
             self.players = [
@@ -180,8 +190,17 @@ class Fleet:
         return self._rig.folder / f"{name}.ledger"
 
     def worker_of(self, machine: Machine) -> int:
-        assert isinstance(machine.daemon, Agent)
-        return machine.daemon.wait_worker()
+        """The pid of the machine's worker, once it is there."""
+        daemon = machine.daemon
+        assert isinstance(daemon, Agent)
+
+        def pid() -> int | None:
+            assert daemon.process is not None
+            daemon.process.check()
+            workers = (daemon.status() or {}).get("workers", [])
+            return next((worker["pid"] for worker in workers if worker["state"] in {"idle", "proving"}), None)
+
+        return until(pid, f"a worker of {machine.name}") or 0
 
     @property
     def names(self) -> set[str]:

@@ -9,10 +9,10 @@ from tests.e2e.rig import Rig
 SECRET = ("*.sock", "artifacts", "*.key", "admin-token", "hub.secret", "token-*", "*-disk")
 
 
-def keep_what_is_left(rig: Rig, seed: int) -> Path:
-    """Copy a stopped rig's folder to build/chaos/SEED."""
+def keep_what_is_left(rig: Rig, name: str) -> Path:
+    """Stop a rig and copy its folder to build/chaos/NAME."""
     rig.stop()
-    kept = FOLDER / str(seed)
+    kept = FOLDER / name
     shutil.rmtree(kept, ignore_errors=True)
     shutil.copytree(rig.folder, kept, ignore=shutil.ignore_patterns(*SECRET))
     return kept

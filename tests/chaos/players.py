@@ -63,3 +63,21 @@ class Players:
             }
 
         return self.call(counted)
+
+    def be_patient(self) -> None:
+        """Forget how often the hub was away: on the swarm's loop."""
+        for agent in self.swarm.agents:
+            agent._backoff.reset()
+
+    def acknowledged(self) -> int:
+        """Events that the hub said it keeps, of all agents."""
+
+        def counted() -> int:
+            return sum(
+                each.acknowledged
+                for agent in self.swarm.agents
+                for lanes in agent.counts().values()
+                for each in lanes.values()
+            )
+
+        return self.call(counted)

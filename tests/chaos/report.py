@@ -1,6 +1,8 @@
 """What a run did and what it checked, as one table: printed, and kept as Markdown and JSON beside the build."""
 
 import json
+import os
+import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,6 +10,7 @@ from dataclasses import dataclass, field
 from tests.e2e.rig import ROOT
 
 FOLDER = ROOT / "build" / "chaos"
+SEED = int(os.environ.get("PROVEWIRE_CHAOS_SEED") or time.time_ns() % 100_000)
 
 
 @dataclass

@@ -4,10 +4,7 @@ To see a failure again: PROVEWIRE_CHAOS_SEED. What a failed run left is kept in 
 ``make chaos``.
 """
 
-import os
 import random
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,26 +12,13 @@ import pytest
 from tests.chaos.client import Client
 from tests.chaos.episodes import Episodes
 from tests.chaos.fleet import Fleet
-from tests.chaos.keep import keep_what_is_left
-from tests.chaos.report import Report
-from tests.chaos.tools import skip_if_missing
+from tests.chaos.report import SEED, Report
 from tests.e2e.rig import Rig
 
-SEED = int(os.environ.get("PROVEWIRE_CHAOS_SEED") or time.time_ns() % 100_000)
 PLAYERS = 15
 FAULTS_S = 30.0
 MEAN_GAP_S = 0.6
 LONGEST_S = 6.0
-
-
-@pytest.fixture
-def kept(rig: Rig, request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a failed run left is put where it can be looked at."""
-    skip_if_missing()
-    failed = request.session.testsfailed
-    yield
-    if request.session.testsfailed > failed:
-        keep_what_is_left(rig, SEED)
 
 
 @pytest.mark.timeout(420)
