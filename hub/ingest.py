@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 import structlog
+from msgspec import UNSET
 
 from hub.bus import Bus, NodeChanged
 from hub.clock import Clock
@@ -103,13 +104,14 @@ class Ingest:
     def status(self, agent_id: str, received: StatusReceived) -> None:
         """Take over a status: memory only."""
         before = self._registry.node(agent_id)
-        node = self._registry.reported(agent_id, received.status, received.time_ms)
-        self._to_note.add(agent_id)
-        if node is None:
+        node = self._registry.reported(agent_id, received.picture, received.time_ms)
+        if before is None or node is None:
             return
+        self._to_note.add(agent_id)
         self._clocks.of(agent_id, node.epoch).heard(received.monotonic_ns, self._clock.time_ms())
-        self._bus.publish(NodeChanged(node))
-        if before is None or _offer(before) != _offer(node):
+        told, state_changed = received.told, before.state is not node.state
+        self._bus.publish(NodeChanged(node, of_state=state_changed or _of_state(received), jobs=told.jobs is not UNSET))
+        if state_changed or told.workers is not UNSET or told.draining is not UNSET:
             self._desk.wake()
 
     def heard(self, agent_id: str) -> None:
@@ -154,9 +156,18 @@ def _nothing_to_apply(_body: EventBody) -> None:
     """What events do to jobs that do not come in their stream."""
 
 
-def _offer(node: Node) -> tuple[object, ...]:
-    """What the dispatcher looks at."""
-    return (node.state, node.proves, node.status.workers)
+def _of_state(received: StatusReceived) -> bool:
+    """Whether it may tell of more than readings: then viewers see it at once."""
+    told, changes = received.told, received.changes
+    if any(
+        value is not UNSET for value in (told.hostname, told.gpus, told.workers, told.jobs, told.draining, told.engines)
+    ):
+        return True
+    if changes is None:
+        return False
+    return bool(changes.engines) or any(
+        getattr(change, name) is not UNSET for change in changes.gpus for name in ("state", "detail")
+    )
 
 
 def read_status(packed: bytes | None) -> NodeStatus | None:

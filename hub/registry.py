@@ -13,11 +13,15 @@ from hub.liveness import Drops, Limits, Listening, NodeState, judge
 from hub.store.records import Agent
 from wire.frames import Capability, Hello
 from wire.jobs import Name
+from wire.picture import Picture
 from wire.reasons import Reason
 from wire.status import JobProgress, NodeStatus
 
 DELIBERATE = frozenset({Reason.REPLACED, Reason.REVOKED, Reason.DUPLICATE_IDENTITY})
 """Ends of sessions that say nothing about the network."""
+
+
+NOTHING_SAID = NodeStatus()
 
 
 class Node(Struct, kw_only=True):
@@ -43,8 +47,8 @@ class Node(Struct, kw_only=True):
     """When its socket closed or it fell silent, whichever was first; None while it is heard."""
     last_frame_s: float | None = None
     last_heard_at_ms: int | None = None
-    status: NodeStatus = field(default_factory=NodeStatus)
-    """The merged full picture; fields never reported are unset."""
+    said: NodeStatus | Picture = NOTHING_SAID
+    """What it said of itself: the session's own picture, which goes on changing, or what the store had."""
     status_at_ms: int | None = None
     clock_skew_ms: int | None = None
     """The node's wall clock minus the hub's, at the last status."""
@@ -55,6 +59,11 @@ class Node(Struct, kw_only=True):
     version: str = ""
     boot_id: str = ""
     epoch: str = ""
+
+    @property
+    def status(self) -> NodeStatus:
+        """The merged full picture; fields never reported are unset. Made when asked for: not for every frame."""
+        return self.said.status if isinstance(self.said, Picture) else self.said
 
     @property
     def connected(self) -> bool:
@@ -135,7 +144,7 @@ class Registry:
                 created_at_ms=agent.created_at_ms,
                 labels=agent.labels,
                 last_heard_at_ms=agent.last_heard_at_ms,
-                status=status or NodeStatus(),
+                said=status or NOTHING_SAID,
                 status_at_ms=agent.last_heard_at_ms if status else None,
                 last_reason_code=agent.last_reason_code,
                 last_reason_detail=agent.last_reason_detail,
@@ -188,12 +197,12 @@ class Registry:
             node.last_heard_at_ms = self._clock.time_ms()
             node.dropped_s = None
 
-    def reported(self, agent_id: str, status: NodeStatus, node_time_ms: int) -> Node | None:
-        """A status came; ``status`` is the merged picture."""
+    def reported(self, agent_id: str, said: NodeStatus | Picture, node_time_ms: int) -> Node | None:
+        """A status came; ``said`` is the merged picture."""
         now_ms = self._clock.time_ms()
         return self._change(
             agent_id,
-            status=status,
+            said=said,
             status_at_ms=now_ms,
             clock_skew_ms=node_time_ms - now_ms,
             dropped_s=None,

@@ -58,6 +58,7 @@ class Life:
     __slots__ = (
         "_clock",
         "_config",
+        "_departed",
         "_finished",
         "_home",
         "_leaving",
@@ -113,6 +114,7 @@ class Life:
         )
         self._rate = TokenBucket(clock, config.frames_per_s, config.frames_burst)
         self._over = False
+        self._departed = False
         self._finished = False
         self._waiting: list[asyncio.Future[None]] = []
         """Whoever waits for the finish."""
@@ -229,8 +231,11 @@ class Life:
             if self._leaving is not None:
                 await asyncio.wait([self._leaving])
         finally:
-            self._over = True
             await self._cancel_tasks()
+            if not self._over:  # cancelled: its connection was lost, or the hub's time to stop is over
+                self._over = True
+                self.reason, self.detail = Reason.CONNECTION_LOST, "the connection was lost, or the hub had to stop"
+            self._depart()
             try:
                 await self._home.closed(self)
             finally:
@@ -273,8 +278,14 @@ class Life:
         """Close once the farewell is out, however long the worker still has to do."""
         if self._sender is not None:
             await asyncio.wait([self._sender])
-        self._home.ended(self)
+        self._depart()
         await self.channel.close(self._close_code, self.detail)
+
+    def _depart(self) -> None:
+        """Tell the home, once, that the socket is about to close."""
+        if not self._departed:
+            self._departed = True
+            self._home.ended(self)
 
     def _command(self, queue: Callable[[], None]) -> bool:
         if not self.live:

@@ -1,8 +1,9 @@
 """One picture of fleet and jobs for all browsers: changes are read and encoded once, however many look on.
 
-Each viewer has one slot for each subject, holding its latest picture: a slow viewer loses intermediate pictures and
-costs a bounded number of bytes; beyond the bound its slots are emptied and it gets the whole picture again. Nothing
-here waits for a viewer.
+Changes of state are told at once, readings twice a second at most. Each viewer has one slot for each subject, holding
+its latest picture, which all viewers share: a slow viewer loses intermediate pictures. When more waits for it than the
+whole picture has, its slots are emptied and it gets the whole picture again. Nothing here waits for a viewer, and
+nothing holds the loop for longer than some pictures take.
 """
 
 import asyncio
@@ -15,22 +16,26 @@ from aiohttp import web
 
 from hub import ports
 from hub.api import models, views
-from hub.bus import JobChanged, NodeChanged, NodeGone, Resync
+from hub.bus import JobChanged, Message, NodeChanged, NodeGone, Resync
 from hub.store.base import StoreError
 from hub.store.records import JobPicture
 from wire.jobs import ENDED
 
 log = structlog.get_logger(__name__)
 
-COALESCE_S = 0.1
+COALESCE_S = 0.05
 """Between two rounds of changes: a bound on the work that a busy fleet makes, too short for people to notice."""
+READINGS_S = 0.5
+"""Between two rounds of changed readings."""
+PICTURES_AT_ONCE = 20
+"""Pictures made before others get their turn on the loop."""
 BEAT_S = 5.0
 """Between two signs of life; the page calls the link down after three."""
 JOBS_MAX = 300
 """Jobs in the picture: the newest, and older ones that have not ended."""
 VIEWERS_MAX = 64
 VIEWER_BYTES_MAX = 256 * 1024
-"""What may wait for one viewer."""
+"""What may wait for one viewer, or as much as the whole picture if that is more: less than it costs to begin anew."""
 SEQ_ZERO = b'{"seq":0,'
 """How an encoded message begins before a viewer's own number is put in."""
 
@@ -50,6 +55,7 @@ class Viewer:
         self._bytes = 0
         self._wake = asyncio.Event()
         self._whole = True
+        self.bytes_max = VIEWER_BYTES_MAX
         self.closed = False
         self.dropped = 0
         """How often it was too slow and got the whole picture again."""
@@ -61,7 +67,7 @@ class Viewer:
         previous = self._slots.pop(slot, None)
         self._bytes += len(said[1]) - (0 if previous is None else len(previous[1]))
         self._slots[slot] = said
-        if self._bytes > VIEWER_BYTES_MAX:
+        if self._bytes > self.bytes_max:
             self.dropped += 1
             self.start_over()
         self._wake.set()
@@ -101,8 +107,11 @@ class Feed:
         self._app = app
         self._pictures: dict[str, JobPicture] = {}
         self._nodes_dirty: set[str] = set()
+        self._readings_dirty: set[str] = set()
+        self._readings_told_s = 0.0
         self._jobs_dirty: set[str] = set()
         self._jobs_changed: set[str] = set()
+        self._dropped = 0
         self._wake = asyncio.Event()
         self._viewers: set[Viewer] = set()
         self.closed = False
@@ -111,6 +120,11 @@ class Feed:
     def viewers(self) -> int:
         """How many look on."""
         return len(self._viewers)
+
+    @property
+    def dropped(self) -> int:
+        """How often a viewer was too slow and got the whole picture again."""
+        return self._dropped + sum(viewer.dropped for viewer in self._viewers)
 
     @contextmanager
     def viewer(self) -> Iterator[Viewer]:
@@ -129,6 +143,7 @@ class Feed:
             yield viewer
         finally:
             self._viewers.discard(viewer)
+            self._dropped += viewer.dropped
 
     def close(self) -> None:
         """End every stream, and those still to come."""
@@ -142,44 +157,64 @@ class Feed:
             await self._load()
             async with asyncio.TaskGroup() as tasks:
                 helpers = [tasks.create_task(self._flush()), tasks.create_task(self._beats())]
-                async for message in subscription:
-                    match message:
-                        case NodeChanged(node=node):
-                            self._nodes_dirty.add(node.id)
-                            self._jobs_dirty.update(item.job for item in node.progress if item.job in self._pictures)
-                        case NodeGone(agent_id=agent_id):
-                            self._nodes_dirty.add(agent_id)
-                        case JobChanged(job=job):
-                            self._jobs_changed.add(job.id)
-                        case Resync():
-                            await self._load()
-                            for viewer in self._viewers:
-                                viewer.start_over()
+                while messages := await subscription.take():
+                    for message in messages:
+                        await self._note(message)
                     self._wake.set()
+                    await asyncio.sleep(COALESCE_S)  # more gathers meanwhile, and costs one turn for all of it
                 for helper in helpers:
                     helper.cancel()
         self.close()
 
+    async def _note(self, message: Message) -> None:
+        match message:
+            case NodeChanged(node=node):
+                (self._nodes_dirty if message.of_state else self._readings_dirty).add(node.id)
+                if message.jobs:
+                    self._jobs_dirty.update(item.job for item in node.progress if item.job in self._pictures)
+            case NodeGone(agent_id=agent_id):
+                self._nodes_dirty.add(agent_id)
+            case JobChanged(job=job):
+                self._jobs_changed.add(job.id)
+            case Resync():
+                await self._load()
+                for viewer in self._viewers:
+                    viewer.start_over()
+
     async def snapshot(self, seq: int) -> bytes:
         """The whole picture now, encoded."""
         config = self._app[ports.CONFIG]
-        nodes = [views.node_view(self._app, node) for node in self._app[ports.REGISTRY].nodes()]
+        nodes = list[msgspec.Raw]()
+        for number, node in enumerate(self._app[ports.REGISTRY].nodes()):
+            nodes.append(msgspec.Raw(msgspec.json.encode(views.node_view(self._app, node))))
+            await self._breathe(number)
         pictures = sorted(self._pictures.items(), reverse=True)
-        return msgspec.json.encode(
-            models.LiveSnapshot(
-                seq=seq,
-                time_ms=self._app[ports.CLOCK].time_ms(),
-                hub=models.HubView(
-                    id=self._app[ports.HUB].id,
-                    version=models.VERSION,
-                    insecure=config.insecure,
-                    stale_after_s=config.stale_after_s,
-                    lost_after_s=config.lost_after_s,
-                ),
-                nodes=nodes,
-                jobs=[await views.job_view(self._app, picture) for _, picture in pictures],
-            )
+        jobs = list[msgspec.Raw]()
+        for number, (_, picture) in enumerate(pictures):
+            jobs.append(msgspec.Raw(msgspec.json.encode(await views.job_view(self._app, picture))))
+            await self._breathe(number)
+        whole = models.LiveSnapshot(
+            seq=seq,
+            time_ms=self._app[ports.CLOCK].time_ms(),
+            hub=models.HubView(
+                id=self._app[ports.HUB].id,
+                version=models.VERSION,
+                insecure=config.insecure,
+                stale_after_s=config.stale_after_s,
+                lost_after_s=config.lost_after_s,
+            ),
+            nodes=nodes,  # type: ignore[arg-type]  # encoded already, one by one
+            jobs=jobs,  # type: ignore[arg-type]
         )
+        encoded = msgspec.json.encode(whole)
+        for viewer in self._viewers:
+            viewer.bytes_max = max(VIEWER_BYTES_MAX, len(encoded))
+        return encoded
+
+    async def _breathe(self, number: int) -> None:
+        """Let others have their turn, now and then."""
+        if number % PICTURES_AT_ONCE == PICTURES_AT_ONCE - 1:
+            await asyncio.sleep(0)
 
     async def _load(self) -> None:
         """Read the jobs worth showing."""
@@ -207,6 +242,8 @@ class Feed:
                 log.warning("the live view waits for the store", error=str(error))
                 self._wake.set()  # what is not told yet is tried again
             await asyncio.sleep(COALESCE_S)
+            if self._readings_dirty:
+                self._wake.set()
 
     async def _tell(self) -> None:
         while self._jobs_changed:
@@ -222,10 +259,18 @@ class Feed:
         self._trim()
         jobs, self._jobs_dirty = self._jobs_dirty, set()
         nodes, self._nodes_dirty = self._nodes_dirty, set()
-        for agent_id in nodes:
+        now_s = self._app[ports.CLOCK].monotonic()
+        if now_s - self._readings_told_s >= READINGS_S:
+            self._readings_told_s = now_s
+            nodes |= self._readings_dirty
+            self._readings_dirty = set()
+        if not self._viewers:
+            return  # whoever comes begins with the whole picture
+        for number, agent_id in enumerate(nodes):
             node = self._app[ports.REGISTRY].node(agent_id)
             view = None if node is None else views.node_view(self._app, node)
             self._say(agent_id, "node", models.LiveNode(seq=0, id=agent_id, node=view))
+            await self._breathe(number)
         for job_id in jobs:
             if (picture := self._pictures.get(job_id)) is not None:
                 self._say(job_id, "job", models.LiveJob(seq=0, job=await views.job_view(self._app, picture)))

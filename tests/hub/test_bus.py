@@ -1,6 +1,7 @@
 import asyncio
 
-from hub.bus import Bus, JobChanged, Message, NodeGone, Resync
+from hub.bus import Bus, JobChanged, Message, NodeChanged, NodeGone, Resync
+from hub.registry import Node
 
 
 def message(number: int) -> NodeGone:
@@ -30,6 +31,30 @@ async def test_a_slow_subscriber_is_told_to_read_anew_and_holds_up_nobody() -> N
         assert got[0] == Resync()
         assert got[-1] == message(9)
         assert len([item async for item in quick]) == 10
+
+
+async def test_of_one_subject_only_the_latest_waits_and_nothing_that_changed_is_forgotten() -> None:
+    bus = Bus()
+
+    def changed(version: str, *, of_state: bool) -> NodeChanged:
+        return NodeChanged(Node(id="n", name="n", created_at_ms=1, version=version), of_state=of_state, jobs=False)
+
+    with bus.subscribe() as subscription:
+        bus.publish(changed("1", of_state=True))
+        bus.publish(message(7))
+        for number in range(1000):
+            bus.publish(changed(str(number), of_state=False))
+        assert bus.waiting == len(subscription) == 2
+        latest, other = await subscription.take()
+        assert isinstance(latest, NodeChanged)
+        assert (latest.node.version, latest.of_state, latest.jobs) == ("999", True, False)
+        assert other == message(7)
+        bus.publish(changed("1", of_state=False))
+        bus.publish(NodeGone("n"))
+        assert await subscription.take() == [NodeGone("n")]
+        bus.close()
+        assert await subscription.take() == []
+    assert bus.dropped == 0
 
 
 async def test_a_waiting_subscriber_wakes_with_the_next_message() -> None:

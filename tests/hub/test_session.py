@@ -463,3 +463,19 @@ async def test_what_a_slow_peer_did_not_take_at_once_is_sent_when_it_does() -> N
         assert isinstance(await met.hear(), AssignJob)
         assert isinstance(await met.hear(), CancelJob)
         assert met.life.live
+
+
+async def test_a_session_whose_handler_is_cancelled_leaves_no_open_session_behind() -> None:
+    """The web server may cancel a handler when its connection is lost."""
+    met = Meeting(FakeClock(), Config(data_dir=Path("unused")))
+    running = asyncio.create_task(met.life.run())
+    await met.hear()
+    await met.hear()
+    met.home.gate.clear()
+    await met.events(1)
+    await turns()
+    running.cancel()
+    await asyncio.wait([running])
+    assert met.home.last is met.life
+    assert met.life.reason == Reason.CONNECTION_LOST
+    assert await met.over() == Reason.CONNECTION_LOST.close_code

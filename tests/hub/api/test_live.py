@@ -10,11 +10,12 @@ import pytest
 
 from hub import ports
 from hub.api import feed
-from hub.bus import NodeChanged
+from hub.bus import QUEUE_MESSAGES_MAX, NodeChanged, NodeGone
 from hub.store.base import StoreUnavailable
 from hub.store.records import JobPicture
 from tests.hub.api.conftest import Web
 from wire.inputs import Heard, JobAssigned
+from wire.readings import GpuReading, GpuState, HostReading
 from wire.status import JobProgress, NodeStatus
 
 WAIT_S = 20.0
@@ -27,6 +28,7 @@ class Stream:
         self._answer = answer
         self._buffer = b""
         self.seq = 0
+        self.latest: dict[tuple[str, str], Any] = {}
 
     async def next(self) -> tuple[str, Any]:
         """The next event; None for the data at the stream's end."""
@@ -45,16 +47,26 @@ class Stream:
                     data = json.loads(lines[b"data"])
                     assert data["seq"] == self.seq + 1
                     self.seq = data["seq"]
+                    subject = data.get("id") or data.get("job", {}).get("id", "")
+                    self.latest[lines[b"event"].decode(), subject] = data
                     return lines[b"event"].decode(), data
 
     async def until(self, event: str, **fields: Any) -> Any:
-        """The next event of that name whose subject has these fields."""
-        while True:
-            name, data = await self.next()
-            assert data is not None, f"the stream ended before {event} {fields}"
+        """The next event of that name; with fields the latest of a subject, or a later one, that has them."""
+
+        def fits(data: Any) -> bool:
             subject = data.get(event) or {}
-            if name == event and all(subject.get(key) == value for key, value in fields.items()):
+            return all(subject.get(key) == value for key, value in fields.items())
+
+        for (name, _), data in self.latest.items() if fields else ():
+            if name == event and fits(data):
                 return data
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                name, data = await self.next()
+                assert data is not None, f"the stream ended before {event} {fields}"
+                if name == event and fits(data):
+                    return data
 
 
 @asynccontextmanager
@@ -110,14 +122,24 @@ async def test_a_reader_that_falls_behind_gets_the_whole_picture_again(web: Web)
         assert (await stream.next())[0] == "snapshot"
         # Nothing yields to the viewer in here: all of it waits, and it is more than may wait.
         (viewer,) = web.app[feed.FEED]._viewers
+        assert viewer.bytes_max >= feed.VIEWER_BYTES_MAX
         for peer in peers:
-            viewer.put(peer.id, ("node", b'"filler":"' + b"x" * 1000 + b'"}'))
+            viewer.put(peer.id, ("node", b'"filler":"' + b"x" * (viewer.bytes_max // 399) + b'"}'))
         assert viewer.dropped == 1
         name, data = await stream.next()
         assert (name, len(data["nodes"])) == ("snapshot", 400)
 
 
 async def test_a_flood_on_the_bus_is_a_new_snapshot_not_a_loss(web: Web) -> None:
+    async with live(web) as stream:
+        assert (await stream.next())[0] == "snapshot"
+        for number in range(QUEUE_MESSAGES_MAX + 1):
+            web.app[ports.BUS].publish(NodeGone(str(number)))
+        while (await stream.next())[0] != "snapshot":
+            pass
+
+
+async def test_a_flood_of_one_nodes_changes_is_one_picture(web: Web) -> None:
     peer = await web.hub.enroll("node-a")
     node = web.app[ports.REGISTRY].node(peer.id)
     assert node is not None
@@ -125,7 +147,32 @@ async def test_a_flood_on_the_bus_is_a_new_snapshot_not_a_loss(web: Web) -> None
         assert (await stream.next())[0] == "snapshot"
         for _ in range(5000):
             web.app[ports.BUS].publish(NodeChanged(node))
-        while (await stream.next())[0] != "snapshot":
+        assert (await stream.next())[0] == "node"
+        web.app[feed.FEED].beat()
+        assert (await stream.next())[0] == "beat"
+
+
+async def test_readings_are_told_too_and_a_change_of_state_does_not_wait_for_them(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "READINGS_S", 1e9)  # this far into the future no reading is told
+    web.app[feed.FEED]._readings_told_s = web.clock.monotonic()
+    peer = await web.hub.enroll("node-a")
+    async with live(web) as stream, peer.connect() as connection:
+        assert (await stream.next())[0] == "snapshot"
+        await connection.status(NodeStatus(host=HostReading(cpu_used_ratio=0.5), gpus=[GpuReading("GPU-1")]))
+        while not ((await stream.until("node"))["node"]["status"] or {}).get("gpus"):
+            pass
+        await connection.until(Heard)
+        await connection.status(NodeStatus(host=HostReading(cpu_used_ratio=0.75), gpus=[GpuReading("GPU-1")]))
+        await connection.until(Heard)
+        lost = GpuReading("GPU-1", state=GpuState.LOST)
+        await connection.status(NodeStatus(host=HostReading(cpu_used_ratio=0.75), gpus=[lost]))
+        told = (await stream.until("node"))["node"]["status"]
+        assert (told["gpus"][0]["state"], told["host"]["cpu_used_ratio"]) == ("lost", 0.75)
+        monkeypatch.setattr(feed, "READINGS_S", 0.0)
+        await connection.status(NodeStatus(host=HostReading(cpu_used_ratio=0.25), gpus=[lost]))
+        while (await stream.until("node"))["node"]["status"]["host"]["cpu_used_ratio"] != 0.25:
             pass
 
 
