@@ -13,7 +13,8 @@ EXIT_INTERRUPTED = 130
 EXIT_CODES_HELP = """exit codes:
   0 ok   2 unreadable or malformed file   3 files that do not belong together
   4 the proof does not verify (bad witness or damaged key)   5 device   6 internal
-  64 usage or configuration   69 hub or service not reachable"""
+  64 usage or configuration   69 hub or service not reachable
+  75 an agent that got stuck: to be started anew, which its supervisor does"""
 
 
 class CommandError(Exception):

@@ -14,7 +14,17 @@ def test_help_names_every_subcommand_and_the_exit_codes(capsys: pytest.CaptureFi
     text = capsys.readouterr().out
     for name in COMMANDS:
         assert name in text
-    for code in ("0 ok", "2 unreadable", "3 files", "4 the proof", "5 device", "6 internal", "64 usage", "69 hub"):
+    for code in (
+        "0 ok",
+        "2 unreadable",
+        "3 files",
+        "4 the proof",
+        "5 device",
+        "6 internal",
+        "64 usage",
+        "69 hub",
+        "75 an",
+    ):
         assert code in text
 
 
