@@ -129,7 +129,7 @@ class GpuSensor:
         if asked:
             told = await self._round(Ask(skip=sorted(skip), last=sorted(last)))
         else:
-            told = STUCK if stuck else self._last._replace(cards=[], at=None)
+            told = STUCK if stuck else self._last._replace(cards=[], at=None, xids=())
         heard = Heard(
             told.cards,
             told.end,
@@ -139,6 +139,7 @@ class GpuSensor:
             stuck=stuck,
             waiting=not asked and self._failures == failures,
             skipped=frozenset(skip),
+            xids=told.xids,
             kernel_xids=looked.xids,
             kernel_readable=not self._kernel_closed,
         )

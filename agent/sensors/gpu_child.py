@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,17 +20,20 @@ from agent.clock import Clock
 from agent.sensors.nvml_messages import (
     CARDS_MAX,
     PACKET_BYTES_MAX,
+    Answer,
     Ask,
     Begin,
     Card,
     End,
     Problem,
+    Xids,
+    XidSeen,
     decode_answer,
     encode,
 )
 
 LOG_BYTES = 1200
-ANSWERS_MAX = 2 * CARDS_MAX + 1
+ANSWERS_MAX = 2 * CARDS_MAX + 3
 LEAVE_S = 2.0
 """For a child that was told to go, before it is killed."""
 DEATH_S = 2.0
@@ -46,6 +49,7 @@ class Told(NamedTuple):
     """The card it was at when it hung or died."""
     problem: Problem = Problem.NONE
     said: str = ""
+    xids: tuple[XidSeen, ...] = ()
 
 
 class Child:
@@ -87,36 +91,43 @@ class Child:
 
     async def ask(self, ask: Ask, *, silence_s: float, round_s: float) -> Told:
         """One round: each answer within ``silence_s`` of the one before, all within ``round_s``. Never raises."""
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + round_s
         cards: list[Card] = []
+        xids: list[XidSeen] = []
         at: Begin | None = None
         try:
-            await loop.sock_sendall(self._talk, encode(ask))
-            for _ in range(ANSWERS_MAX):
-                async with asyncio.timeout_at(min(loop.time() + silence_s, end_s)):
-                    packet = await loop.sock_recv(self._talk, PACKET_BYTES_MAX)
-                if not packet:
-                    told = Told(cards, None, at, Problem.FAILED, await self._death(at))
-                    self.kill()
-                    return told
-                answer = decode_answer(packet)
-                if isinstance(answer, End):
-                    return Told(cards, answer)
-                if isinstance(answer, Card):
-                    cards.append(answer)
-                    at = None
-                else:
-                    at = answer
+            async with contextlib.aclosing(self._answers(ask, silence_s=silence_s, round_s=round_s)) as answers:
+                async for answer in answers:
+                    match answer:
+                        case Begin():
+                            at = answer
+                        case Card():
+                            cards.append(answer)
+                            at = None
+                        case Xids():
+                            xids += answer.seen
+                        case End():
+                            return Told(cards, answer, xids=tuple(xids))
+            problem, said = Problem.FAILED, await self._death(at)
         except TimeoutError:
-            self.kill()
-            return Told(cards, None, at, Problem.HUNG, f"NVML did not answer within {silence_s:g} s{_where(at)}")
-        except (OSError, msgspec.DecodeError) as error:
-            self.kill()
-            how = f"{await self._death(at)}; its answer was: {error}"
-            return Told(cards, None, at, Problem.FAILED, how)
+            problem, said = Problem.HUNG, f"NVML did not answer within {silence_s:g} s{_where(at)}"
+        except OSError:
+            problem, said = Problem.FAILED, await self._death(at)
+        except msgspec.DecodeError as error:
+            problem, said = Problem.FAILED, f"the NVML process cannot be understood{_where(at)}: {error}"
         self.kill()
-        return Told(cards, None, None, Problem.FAILED, f"the NVML process gave more than {ANSWERS_MAX} answers")
+        return Told(cards, None, at, problem, said, tuple(xids))
+
+    async def _answers(self, ask: Ask, *, silence_s: float, round_s: float) -> AsyncGenerator[Answer, None]:
+        """Answers until the child's end; at most as many as a round can have."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + round_s
+        await loop.sock_sendall(self._talk, encode(ask))
+        for _ in range(ANSWERS_MAX):
+            async with asyncio.timeout_at(min(loop.time() + silence_s, end_s)):
+                packet = await loop.sock_recv(self._talk, PACKET_BYTES_MAX)
+            if not packet:
+                return
+            yield decode_answer(packet)
 
     async def _death(self, at: Begin | None) -> str:
         done, _ = await asyncio.wait({self._exit}, timeout=DEATH_S)

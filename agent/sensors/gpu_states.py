@@ -22,6 +22,7 @@ from agent.sensors.nvml_messages import (
     Card,
     End,
     Problem,
+    XidSeen,
 )
 from agent.sensors.xids import Source, XidCounts
 from wire.events import Level
@@ -73,6 +74,7 @@ class Heard(NamedTuple):
     """Nobody was asked this time; ``end``, ``problem`` and ``said`` are what was told last."""
     skipped: frozenset[int] = frozenset()
     """Indices of cards that were left alone on purpose."""
+    xids: tuple[XidSeen, ...] = ()
     kernel_xids: tuple[KernelXid, ...] = ()
     kernel_readable: bool = False
 
@@ -273,7 +275,7 @@ class Fleet:
         self._watched = heard.kernel_readable or (self._watched if heard.end is None else heard.end.watches_xids)
         for each in heard.kernel_xids:
             self._xids.add(at_pci.get(each.pci, each.pci), each.xid, Source.KERNEL, now_s, each.said)
-        for seen in heard.end.xids if heard.end is not None else ():
+        for seen in heard.xids:
             if seen.uuid is not None:
                 self._xids.add(seen.uuid, seen.xid, Source.NVML, now_s)
         for sighting in self._xids.take():

@@ -29,6 +29,7 @@ from agent.sensors.nvml_messages import (
     Card,
     End,
     Problem,
+    Xids,
     XidSeen,
     decode_ask,
     encode,
@@ -101,16 +102,17 @@ class Nvml:
         moved = self._count not in (None, count)
         stale = moved or self._replaced()
         self._count = count
-        xids = self._detach() if moved else []
+        yield from self._xids()
+        if moved:
+            self._detach()
         order = [index for index in range(count) if index not in ask.skip and index not in ask.last]
         order += [index for index in range(count) if index in ask.last and index not in ask.skip]
         for index in order:
             attached = self._cards.get(index)
             yield Begin(index, attached.uuid if attached is not None else None)
             yield self._card(index)
-        yield End(
-            count=count, xids=(xids + self._xids())[:XIDS_PER_ROUND_MAX], watches_xids=bool(self._watched), stale=stale
-        )
+        yield from self._xids()
+        yield End(count=count, watches_xids=bool(self._watched), stale=stale)
 
     def _replaced(self) -> bool:
         """Whether the library was upgraded under us: we would go on with the old one, and not see the mismatch."""
@@ -187,20 +189,18 @@ class Nvml:
         except pynvml.NVMLError:
             self._watched.discard(index)
 
-    def _detach(self) -> list[XidSeen]:
-        """Forget all handles: they stand for other indices now. What the cards still had to tell is not lost."""
-        xids = self._xids()
+    def _detach(self) -> None:
+        """Forget all handles: they stand for other indices now."""
         if self._events is not None:
             _or_none(lambda: pynvml.nvmlEventSetFree(self._events))
         self._events = None
         self._watched.clear()
         self._cards.clear()
-        return xids
 
-    def _xids(self) -> list[XidSeen]:
+    def _xids(self) -> Iterator[Xids]:
         xids: list[XidSeen] = []
         if not self._watched:
-            return xids
+            return
         uuids = {attached.address: attached.uuid for attached in self._cards.values()}
         while len(xids) < XIDS_PER_ROUND_MAX:
             try:
@@ -210,7 +210,8 @@ class Nvml:
             if event.eventType == pynvml.nvmlEventTypeXidCriticalError and event.eventData < 2**32:
                 address = ctypes.cast(event.device, ctypes.c_void_p).value
                 xids.append(XidSeen(event.eventData, uuids.get(address)))
-        return xids
+        if xids:
+            yield Xids(xids)
 
 
 def _reading(index: int, attached: Attached, values: dict[str, Any]) -> GpuReading:

@@ -17,7 +17,7 @@ PACKET_BYTES_MAX = 64 * 1024
 SAID_CHARS_MAX = 300
 """An error text of NVML's."""
 XIDS_PER_ROUND_MAX = 512
-"""XIDs taken in one round; the driver keeps the rest for the next."""
+"""XIDs in one message; the driver keeps the rest for the next."""
 
 ERROR_NOT_SUPPORTED = 3
 ERROR_NO_PERMISSION = 4
@@ -84,6 +84,12 @@ class XidSeen(Struct, frozen=True):
     uuid: str | None = None
 
 
+class Xids(Struct, frozen=True, tag="xids"):
+    """XIDs since the last message of this kind; before the cards, so that none is lost with a child that dies there."""
+
+    seen: Annotated[list[XidSeen], Meta(max_length=XIDS_PER_ROUND_MAX)]
+
+
 class End(Struct, frozen=True, tag="end", omit_defaults=True):
     """The round is over."""
 
@@ -91,13 +97,12 @@ class End(Struct, frozen=True, tag="end", omit_defaults=True):
     said: str = ""
     count: int = 0
     """Cards that NVML lists."""
-    xids: Annotated[list[XidSeen], Meta(max_length=XIDS_PER_ROUND_MAX)] = []
     watches_xids: bool = False
     stale: bool = False
     """Cards came or went: a new child sees them right."""
 
 
-Answer = Begin | Card | End
+Answer = Begin | Card | Xids | End
 
 encode = msgspec.json.Encoder().encode
 decode_ask = msgspec.json.Decoder(Ask).decode

@@ -418,6 +418,17 @@ async def test_a_burst_of_xids_is_counted_and_told_once_a_round(rig: Rig, nvml: 
     assert states(await rig.round()) == {}
 
 
+@pytest.mark.parametrize("fault", ["hang", "crash"])
+async def test_an_xid_is_not_lost_with_the_child_that_the_same_fault_kills(
+    hasty: Rig, nvml: FakeNvml, fault: str
+) -> None:
+    await hasty.round()
+    nvml.set("3 xid 79", f"0 {fault} 1")
+    report = await hasty.round()
+    assert "gpu.xid" in kinds(report)
+    assert by_uuid(report)[uuid_of(3)].xid_last == 79
+
+
 async def test_the_kernels_log_and_nvml_together_count_each_xid_once(rig: Rig, nvml: FakeNvml) -> None:
     await rig.round()
     nvml.set("2 xid 31")

@@ -25,8 +25,8 @@ def card(index: int, uuid: str = "", *, pages_pending: bool = False, said: str =
 
 
 def whole(*cards: Card, xids: list[XidSeen] | None = None, skipped: frozenset[int] = frozenset()) -> Heard:
-    end = End(count=len(cards) + len(skipped), xids=xids or [], watches_xids=True)
-    return Heard(list(cards), end, skipped=skipped)
+    end = End(count=len(cards) + len(skipped), watches_xids=True)
+    return Heard(list(cards), end, skipped=skipped, xids=tuple(xids or ()))
 
 
 class Story:
