@@ -80,6 +80,28 @@ def of_sample(sample: Sample) -> Rolled:
     }
 
 
+def of_samples(samples: Iterable[Sample]) -> Rolled:
+    """Samples, oldest first, as one: `combined` of each by itself, without making so many values in between."""
+    gathered: dict[int, dict[int, list[Number]]] = {}
+    for sample in samples:
+        for source, values in sample.items():
+            mine = gathered.setdefault(source, {})
+            for field, value in values.items():
+                if field in mine:
+                    mine[field].append(value)
+                else:
+                    mine[field] = [value]
+    return {
+        source: {field: _of_values(values) for field, values in fields.items()} for source, fields in gathered.items()
+    }
+
+
+def _of_values(values: Sequence[Number]) -> Rollup:
+    low, high = min(values), max(values)
+    mean = float(low) if low == high else min(max(sum(values) / len(values), low), high)
+    return Rollup(len(values), low, mean, high, values[-1])
+
+
 def combined(rows: Iterable[Rolled]) -> Rolled:
     """Rows of one tier, oldest first, as one."""
     gathered: dict[int, dict[int, list[Rollup]]] = {}

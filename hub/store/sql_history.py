@@ -2,13 +2,24 @@
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select
 
 from hub.faults import FAULTS
-from hub.rollups import TIERS, Rolled, Tier, combined, of_sample, pack_rolled, unpack_rolled, unpack_sample
+from hub.rollups import (
+    TIERS,
+    Rolled,
+    Sample,
+    Tier,
+    combined,
+    of_sample,
+    of_samples,
+    pack_rolled,
+    unpack_rolled,
+    unpack_sample,
+)
 from hub.store.records import HistoryRow, Source, Volume
 from hub.store.schema import HISTORY_SOURCES, ROLLUPS, ROLLUPS_DUE, SAMPLES, VOLUMES
 from hub.store.sql_intake import grow, mark_due
@@ -17,8 +28,10 @@ log = structlog.get_logger(__name__)
 
 ROLLUP_ROW_BYTES = 130
 """What a row of ``rollups`` takes beside its packed values, as `sql_intake.EVENT_ROW_BYTES` for events."""
-_SOURCE_ROWS_MAX = 100_000
-"""Samples of one bucket that are looked at. A node's rate is limited long before."""
+_SAMPLES_MAX = 100_000
+"""Rows that one rollup is made from, at most. A node's rate is limited long before."""
+
+Row = TypeVar("Row")
 
 
 def sources(connection: Connection, agent_id: str) -> list[Source]:
@@ -41,21 +54,28 @@ def history(
     connection: Connection, agent_id: str, tier: Tier, from_ms: int, to_ms: int, limit: int
 ) -> list[HistoryRow]:
     """A node's rows of a tier that begin within a time, oldest first."""
-    return [HistoryRow(time_ms, rolled) for time_ms, rolled in _rows(connection, agent_id, tier, from_ms, to_ms, limit)]
-
-
-def _rows(
-    connection: Connection, agent_id: str, tier: Tier, from_ms: int, to_ms: int, limit: int
-) -> list[tuple[int, Rolled]]:
     if tier is Tier.RAW:
-        found = connection.execute(
-            select(SAMPLES.c.time_ms, SAMPLES.c.packed)
-            .where(SAMPLES.c.agent_id == agent_id, SAMPLES.c.time_ms >= from_ms, SAMPLES.c.time_ms < to_ms)
-            .order_by(SAMPLES.c.time_ms)
-            .limit(limit)
-        )
-        # Samples of one moment in the order of their bytes, so that the order of their arrival makes no difference.
-        return list(_unpacked(sorted(tuple(row) for row in found), lambda packed: of_sample(unpack_sample(packed))))
+        samples = _samples(connection, agent_id, from_ms, to_ms, limit)
+        return [HistoryRow(time_ms, of_sample(sample)) for time_ms, sample in samples]
+    return [HistoryRow(*row) for row in _rollups(connection, agent_id, tier, from_ms, to_ms, limit)]
+
+
+def _samples(
+    connection: Connection, agent_id: str, from_ms: int, to_ms: int, limit: int
+) -> Iterator[tuple[int, Sample]]:
+    found = connection.execute(
+        select(SAMPLES.c.time_ms, SAMPLES.c.packed)
+        .where(SAMPLES.c.agent_id == agent_id, SAMPLES.c.time_ms >= from_ms, SAMPLES.c.time_ms < to_ms)
+        .order_by(SAMPLES.c.time_ms)
+        .limit(limit)
+    )
+    # Samples of one moment in the order of their bytes, so that the order of their arrival makes no difference.
+    return _unpacked(sorted(tuple(row) for row in found), unpack_sample)
+
+
+def _rollups(
+    connection: Connection, agent_id: str, tier: Tier, from_ms: int, to_ms: int, limit: int
+) -> Iterator[tuple[int, Rolled]]:
     found = connection.execute(
         select(ROLLUPS.c.start_ms, ROLLUPS.c.packed)
         .where(
@@ -67,10 +87,10 @@ def _rows(
         .order_by(ROLLUPS.c.start_ms)
         .limit(limit)
     )
-    return list(_unpacked(found, unpack_rolled))
+    return _unpacked(found, unpack_rolled)
 
 
-def _unpacked(rows: Iterable[Any], unpack: Callable[[bytes], Rolled]) -> Iterator[tuple[int, Rolled]]:
+def _unpacked(rows: Iterable[Any], unpack: Callable[[bytes], Row]) -> Iterator[tuple[int, Row]]:
     """A row that cannot be read is a gap: a damaged page must not stop the rest."""
     for time_ms, packed in rows:
         try:
@@ -117,10 +137,9 @@ def _make(connection: Connection, tier: Tier, due: Sequence[tuple[int, str]]) ->
     for start_ms, agent_id in due:
         if start_ms < horizon_ms:
             continue  # a part of what it was made from is given up already: as it was made then, it stays
-        rows = _rows(connection, agent_id, tier.below, start_ms, start_ms + tier.width_ms, _SOURCE_ROWS_MAX)
-        if rows:
-            packed = pack_rolled(combined(rolled for _, rolled in rows))
-            made.append({"tier_s": tier, "agent_id": agent_id, "start_ms": start_ms, "packed": packed})
+        rolled = _from_below(connection, tier, agent_id, start_ms)
+        if rolled:
+            made.append({"tier_s": tier, "agent_id": agent_id, "start_ms": start_ms, "packed": pack_rolled(rolled)})
     if made:
         here = or_(
             *(and_(ROLLUPS.c.agent_id == row["agent_id"], ROLLUPS.c.start_ms == row["start_ms"]) for row in made)
@@ -140,3 +159,10 @@ def _make(connection: Connection, tier: Tier, due: Sequence[tuple[int, str]]) ->
         *(and_(ROLLUPS_DUE.c.start_ms == start_ms, ROLLUPS_DUE.c.agent_id == agent_id) for start_ms, agent_id in due)
     )
     connection.execute(delete(ROLLUPS_DUE).where(ROLLUPS_DUE.c.tier_s == tier, settled))
+
+
+def _from_below(connection: Connection, tier: Tier, agent_id: str, start_ms: int) -> Rolled:
+    end_ms = start_ms + tier.width_ms
+    if tier.below is Tier.RAW:
+        return of_samples(row for _, row in _samples(connection, agent_id, start_ms, end_ms, _SAMPLES_MAX))
+    return combined(row for _, row in _rollups(connection, agent_id, tier.below, start_ms, end_ms, _SAMPLES_MAX))

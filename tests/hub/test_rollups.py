@@ -17,6 +17,7 @@ from hub.rollups import (
     mask_of,
     merged,
     of_sample,
+    of_samples,
     pack_rolled,
     pack_sample,
     unpack_rolled,
@@ -53,6 +54,17 @@ def test_parts_of_parts_say_what_the_whole_says(values: list[float], data: st.Da
     assert again[3:] == whole[3:]
     assert math.isclose(again.mean, whole.mean, rel_tol=1e-9, abs_tol=1e-6)
     assert whole.low <= whole.mean <= whole.high
+
+
+@given(st.lists(samples, max_size=6))
+def test_samples_as_one_are_what_each_by_itself_would_be_together(some: list[Sample]) -> None:
+    one, other = of_samples(some), combined(of_sample(sample) for sample in some)
+    assert one.keys() == other.keys()
+    for source, fields in one.items():
+        assert fields.keys() == other[source].keys()
+        for field, rollup in fields.items():
+            assert rollup._replace(mean=0.0) == other[source][field]._replace(mean=0.0)
+            assert math.isclose(rollup.mean, other[source][field].mean, rel_tol=1e-9, abs_tol=1e-6)
 
 
 def test_a_field_that_is_missing_in_some_rows_counts_those_that_have_it() -> None:
