@@ -39,6 +39,11 @@ HUB_SETTINGS: dict[str, float | str] = {
     "unauthenticated_max": NO_LIMIT,
     "frames_per_s": NO_LIMIT,
     "frames_burst": NO_LIMIT,
+    "node_events_per_s": NO_LIMIT,
+    "node_events_burst": NO_LIMIT,
+    "node_event_bytes_per_day": NO_LIMIT,
+    "node_log_bytes_per_day": NO_LIMIT,
+    "node_reading_bytes_per_day": NO_LIMIT,
 }
 """What protects a hub from one node would otherwise be what is measured."""
 
