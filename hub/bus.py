@@ -63,6 +63,18 @@ class JobChanged(Struct, frozen=True):
         return self.job.id
 
 
+class LogsStored(Struct, frozen=True):
+    """Log records of a node were committed, up to a number of their stream."""
+
+    agent_id: str
+    head: int
+
+    @property
+    def subject(self) -> str:
+        """The node's log."""
+        return f"logs of {self.agent_id}"
+
+
 class Resync(Struct, frozen=True):
     """Messages were dropped: read the whole picture again."""
 
@@ -72,13 +84,15 @@ class Resync(Struct, frozen=True):
         return ""
 
 
-Message = NodeChanged | NodeGone | JobChanged | Resync
+Message = NodeChanged | NodeGone | JobChanged | LogsStored | Resync
 
 
 class Subscription:
     """One subscriber's queue. ``async for`` yields messages until the bus closes."""
 
-    def __init__(self, queue_max: int) -> None:
+    def __init__(self, queue_max: int, kinds: tuple[type[Message], ...] = ()) -> None:
+        self._kinds = (*kinds, Resync)
+        self._all_kinds = not kinds
         self._messages: dict[str, Message] = {}
         self._queue_max = queue_max
         self._wake = asyncio.Event()
@@ -87,6 +101,8 @@ class Subscription:
 
     def put(self, message: Message) -> None:
         """Queue a message, in place of an earlier one of its subject; on overflow empty the queue for a `Resync`."""
+        if not (self._all_kinds or isinstance(message, self._kinds)):
+            return
         subject = message.subject
         earlier = self._messages.get(subject)
         if earlier is not None:
@@ -153,9 +169,11 @@ class Bus:
         return self._dropped + sum(subscription.dropped for subscription in self._subscriptions)
 
     @contextmanager
-    def subscribe(self, queue_max: int = QUEUE_MESSAGES_MAX) -> Iterator[Subscription]:
-        """Listen within a ``with`` block."""
-        subscription = Subscription(queue_max)
+    def subscribe(
+        self, queue_max: int = QUEUE_MESSAGES_MAX, *, kinds: tuple[type[Message], ...] = ()
+    ) -> Iterator[Subscription]:
+        """Listen within a ``with`` block, to messages of these kinds or of all."""
+        subscription = Subscription(queue_max, kinds)
         if self._closed:
             subscription.close()
         self._subscriptions.add(subscription)

@@ -9,9 +9,25 @@ import structlog
 from aiohttp import web
 
 from hub import ports
-from hub.api import artifacts, auth, circuits, enroll, history, jobs, live, login, metrics, nodes, openapi, page, views
+from hub.api import (
+    artifacts,
+    auth,
+    circuits,
+    enroll,
+    history,
+    jobs,
+    live,
+    login,
+    logs,
+    metrics,
+    nodes,
+    openapi,
+    page,
+    views,
+)
 from hub.api.errors import problems
 from hub.api.feed import FEED, Feed
+from hub.api.log_follow import LOG_FOLLOWERS, LogFollowers
 from hub.api.route import Route, register
 from hub.artifacts import Artifacts
 from hub.faults import FAULTS
@@ -29,6 +45,7 @@ _TABLE: tuple[Route, ...] = (
     *login.ROUTES,
     *enroll.ROUTES,
     *nodes.ROUTES,
+    *logs.ROUTES,
     *history.ROUTES,
     *artifacts.ROUTES,
     *circuits.ROUTES,
@@ -70,6 +87,7 @@ def setup(app: web.Application) -> None:
     app[views.NAMES] = views.Names(app)
     app[metrics.LAG] = metrics.LoopLag()
     app[FEED] = Feed(app)
+    app[LOG_FOLLOWERS] = LogFollowers(app)
     app.middlewares.extend([problems, login.login_instead, auth.authenticated])
     app.on_response_prepare.append(page.security_headers)
     app.on_shutdown.append(_end_streams)
@@ -80,11 +98,13 @@ def setup(app: web.Application) -> None:
 async def _end_streams(app: web.Application) -> None:
     """Streams have no end of their own, and the server waits for its handlers."""
     app[FEED].close()
+    app[LOG_FOLLOWERS].close()
 
 
 async def _tasks(app: web.Application) -> AsyncIterator[None]:
     """Follow the bus and measure the loop, as long as the application runs."""
-    running = [asyncio.create_task(_kept(app[FEED].run)), asyncio.create_task(_kept(app[metrics.LAG].run))]
+    parts = (app[FEED].run, app[LOG_FOLLOWERS].run, app[metrics.LAG].run)
+    running = [asyncio.create_task(_kept(part)) for part in parts]
     yield
     for task in running:
         task.cancel()

@@ -153,7 +153,7 @@ class Feed:
 
     async def run(self) -> None:
         """Follow the bus until it closes."""
-        with self._app[ports.BUS].subscribe() as subscription:
+        with self._app[ports.BUS].subscribe(kinds=(NodeChanged, NodeGone, JobChanged)) as subscription:
             await self._load()
             async with asyncio.TaskGroup() as tasks:
                 helpers = [tasks.create_task(self._flush()), tasks.create_task(self._beats())]

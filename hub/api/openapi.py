@@ -11,6 +11,7 @@ from aiohttp import web
 from hub.api import errors, models
 from hub.api.errors import ProblemBody
 from hub.api.live import LIVE_MODELS
+from hub.api.log_views import LOG_MODELS
 from hub.api.route import JSON, Answer, Route
 
 REFERENCE = "#/components/schemas/{name}"
@@ -28,7 +29,7 @@ DESCRIPTION = (
 
 def document(routes: Sequence[Route]) -> dict[str, Any]:
     """The document of these routes."""
-    kinds: list[type] = [ProblemBody, *LIVE_MODELS]
+    kinds: list[type] = [ProblemBody, *LIVE_MODELS, *LOG_MODELS]
     for route in routes:
         kinds += [item.model for item in route.answers.values() if item.model is not None]
         kinds += [route.body] if route.body is not None else []

@@ -1,6 +1,6 @@
 import asyncio
 
-from hub.bus import Bus, JobChanged, Message, NodeChanged, NodeGone, Resync
+from hub.bus import Bus, JobChanged, LogsStored, Message, NodeChanged, NodeGone, Resync
 from hub.registry import Node
 
 
@@ -75,3 +75,14 @@ async def test_a_closed_bus_ends_those_that_come_late_too() -> None:
 
 def test_messages_are_values() -> None:
     assert JobChanged.__struct_config__.frozen
+
+
+async def test_a_subscriber_hears_only_of_the_kinds_it_asked_for() -> None:
+    bus = Bus()
+    with bus.subscribe(kinds=(LogsStored,)) as logs, bus.subscribe() as everything:
+        bus.publish(NodeGone("a"))
+        bus.publish(LogsStored("a", 1))
+        bus.publish(LogsStored("a", 2))
+        bus.close()
+        assert [message async for message in logs] == [LogsStored("a", 2)]
+        assert [message async for message in everything] == [NodeGone("a"), LogsStored("a", 2)]
