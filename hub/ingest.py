@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from msgspec import UNSET
 
-from hub.bus import Bus, NodeChanged
+from hub.bus import Bus, LogsStored, NodeChanged
 from hub.clock import Clock
 from hub.config import Config
 from hub.desk import Desk
@@ -70,7 +70,7 @@ class Ingest:
             return await self._undisturbed.finish(self._job_events(agent_id, epoch, events))
         now_ms = self._clock.time_ms()
         node_clock = self._node_clock(agent_id)
-        return await self._store.ingest(
+        result = await self._store.ingest(
             agent_id,
             epoch,
             stream,
@@ -80,6 +80,9 @@ class Ingest:
             sampled_at=None if node_clock is None else lambda event: node_clock.time_ms(epoch, event, now_ms),
             left_out=verdict.left_out,
         )
+        if stream is Stream.LOGS and result.stored:
+            self._bus.publish(LogsStored(agent_id, result.head))
+        return result
 
     async def _job_events(self, agent_id: str, epoch: str, events: Sequence[Event]) -> IngestResult:
         now_ms, limit = self._clock.time_ms(), self._config.attempts_max
