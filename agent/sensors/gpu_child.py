@@ -71,8 +71,7 @@ class Child:
         """
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            with its:
-                pid = await asyncio.to_thread(_spawn, argv, environ, log_path, its.fileno())
+            pid = await asyncio.to_thread(_spawn, argv, environ, log_path, its)
         except BaseException:
             ours.close()
             raise
@@ -158,6 +157,7 @@ def _where(at: Begin | None) -> str:
     return "" if at is None else f", at GPU {at.index}" + (f" ({at.uuid})" if at.uuid else "")
 
 
-def _spawn(argv: Sequence[str], environ: Mapping[str, str], log_path: Path, stdin: int) -> int:
-    log_path.unlink(missing_ok=True)
-    return processes.start_detached(argv, environ=environ, log_path=log_path, stdin=stdin)
+def _spawn(argv: Sequence[str], environ: Mapping[str, str], log_path: Path, its: socket.socket) -> int:
+    with its:  # closed here, not by the loop: which may be told to stop meanwhile, and the descriptor be another's
+        log_path.unlink(missing_ok=True)
+        return processes.start_detached(argv, environ=environ, log_path=log_path, stdin=its.fileno())
