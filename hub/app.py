@@ -23,9 +23,10 @@ import msgspec
 import sdnotify
 import structlog
 import uvloop
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from hub import api, ports
+from hub.api.errors import Handler
 from hub.bus import Bus
 from hub.clock import Clock, SystemClock
 from hub.config import Config, ConfigError, is_loopback, under_systemd
@@ -169,7 +170,7 @@ def make_app(config: Config, clock: Clock, *, tasks: "Background", tell_systemd:
     app.cleanup_ctx.append(_store)
     app.cleanup_ctx.append(partial(_core, tasks=tasks, tell_systemd=tell_systemd))
     app[DOORSTEP] = Doorstep(config, clock)
-    app.middlewares.append(app[DOORSTEP].attend)
+    app.middlewares.extend([app[DOORSTEP].attend, _agents_first])
     app.on_shutdown.append(_goodbye)
     app.router.add_get(PATH, _agent_socket)
     api.setup(app)
@@ -239,6 +240,14 @@ async def _goodbye(app: web.Application) -> None:
     """The sockets are closed before the server waits for its handlers."""
     await app[ALL_SESSIONS].stop(app[ports.CONFIG].shutdown_s * GOODBYE_SHARE)
     app[ports.BUS].close()
+
+
+@web.middleware
+async def _agents_first(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Past the web side's own middlewares: each of them would keep its frame for as long as a session lives."""
+    if request.path == PATH and request.method == hdrs.METH_GET:
+        return await _agent_socket(request)
+    return await handler(request)
 
 
 async def _agent_socket(request: web.Request) -> web.StreamResponse:

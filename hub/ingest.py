@@ -6,6 +6,7 @@ memory; the latest of it is written down coarsely, so that a restarted hub can s
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import structlog
@@ -106,14 +107,15 @@ class Ingest:
 
     def status(self, agent_id: str, received: StatusReceived) -> None:
         """Take over a status: memory only."""
-        before = self._registry.node(agent_id)
+        now_ms = self._clock.time_ms()
+        state_before = self._registry.state(agent_id)
         node = self._registry.reported(agent_id, received.picture, received.time_ms)
-        if before is None or node is None:
+        if node is None:
             return
         self._to_note.add(agent_id)
-        self._clocks.of(agent_id, node.epoch).heard(received.monotonic_ns, self._clock.time_ms())
-        told, state_changed = received.told, before.state is not node.state
-        self._bus.publish(NodeChanged(node, of_state=state_changed or _of_state(received), jobs=told.jobs is not UNSET))
+        self._clocks.of(agent_id, node.epoch).heard(received.monotonic_ns, now_ms)
+        told, state_changed = received.told, node.state is not state_before
+        self._bus.publish(NodeChanged(node, state_changed or _of_state(received), told.jobs is not UNSET))
         if state_changed or told.workers is not UNSET or told.draining is not UNSET:
             self._desk.wake()
 
@@ -160,17 +162,25 @@ def _nothing_to_apply(_body: EventBody) -> None:
 
 
 def _of_state(received: StatusReceived) -> bool:
-    """Whether it may tell of more than readings: then viewers see it at once."""
+    """Whether it may tell of more than readings: then viewers see it at once. Asked of every status."""
     told, changes = received.told, received.changes
-    if any(
-        value is not UNSET for value in (told.hostname, told.gpus, told.workers, told.jobs, told.draining, told.engines)
+    if (
+        told.hostname is not UNSET
+        or told.gpus is not UNSET
+        or told.workers is not UNSET
+        or told.jobs is not UNSET
+        or told.draining is not UNSET
+        or told.engines is not UNSET
     ):
         return True
     if changes is None:
         return False
-    return bool(changes.engines) or any(
-        getattr(change, name) is not UNSET for change in changes.gpus for name in ("state", "detail")
-    )
+    return bool(changes.engines) or any(_tells_state(change) for change in changes.gpus)
+
+
+def _tells_state(change: Any) -> bool:
+    """Of one card; `wire.deltas` makes its type from the reading's."""
+    return change.state is not UNSET or change.detail is not UNSET
 
 
 def read_status(packed: bytes | None) -> NodeStatus | None:

@@ -17,7 +17,7 @@ from wire.picture import Picture
 from wire.reasons import Reason
 from wire.status import JobProgress, NodeStatus
 
-DELIBERATE = frozenset({Reason.REPLACED, Reason.REVOKED, Reason.DUPLICATE_IDENTITY})
+DELIBERATE = frozenset({Reason.GOODBYE, Reason.REPLACED, Reason.REVOKED, Reason.DUPLICATE_IDENTITY})
 """Ends of sessions that say nothing about the network."""
 
 
@@ -27,8 +27,8 @@ NOTHING_SAID = NodeStatus()
 class Node(Struct, kw_only=True):
     """A node now. Times ``_at_ms`` are Unix milliseconds of the hub's clock, ``_s`` monotonic seconds.
 
-    Only the registry changes one; of one that it has given out it changes what the last frame changes: its two times
-    and ``dropped_s``.
+    Only the registry changes one; of one that it has given out it changes what a frame or a status changes, never its
+    state or its session.
     """
 
     id: str
@@ -126,6 +126,11 @@ class Registry:
             return None
         return next((item for item in node.progress if item.job == job_id and item.attempt == attempt), None)
 
+    def state(self, agent_id: str) -> NodeState | None:
+        """How a node is."""
+        node = self._nodes.get(agent_id)
+        return None if node is None else node.state
+
     # --- what changes it
 
     def restore(self, agents: Iterable[tuple[Agent, NodeStatus]]) -> None:
@@ -198,17 +203,19 @@ class Registry:
             node.dropped_s = None
 
     def reported(self, agent_id: str, said: NodeStatus | Picture, node_time_ms: int) -> Node | None:
-        """A status came; ``said`` is the merged picture."""
+        """A status came; ``said`` is the merged picture. The hub's most frequent change: done in place."""
+        node = self._nodes.get(agent_id)
+        if node is None:
+            return None
         now_ms = self._clock.time_ms()
-        return self._change(
-            agent_id,
-            said=said,
-            status_at_ms=now_ms,
-            clock_skew_ms=node_time_ms - now_ms,
-            dropped_s=None,
-            last_frame_s=self._clock.monotonic(),
-            last_heard_at_ms=now_ms,
-        )
+        node.said = said
+        node.status_at_ms = node.last_heard_at_ms = now_ms
+        node.clock_skew_ms = node_time_ms - now_ms
+        node.last_frame_s = self._clock.monotonic()
+        node.dropped_s = None
+        if node.state is not NodeState.ONLINE:
+            node = self._nodes[agent_id] = self._judged(node)
+        return node
 
     def closed(self, agent_id: str, session: str, reason_code: int, detail: str) -> Node | None:
         """A session ended; a newer one of the same agent is left alone."""

@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 
 WORK_ITEMS_MAX = 64
 """Frames that wait for the store, one agent's; then its socket is not read any further."""
-ANSWER_DELAY_S = 0.05
+ANSWER_DELAY_S = 0.25
 """Acknowledgements wait so long for company. Commands and farewells do not."""
 STORE_WAIT_S = 5.0
 """How long an agent stays away when the store cannot take its events."""
@@ -321,10 +321,13 @@ class Life:
         owed_s = self._rate.pay(1 + len(data) / FRAME_TOKEN_BYTES)
         happened = self._protocol.receive(data, self.heard_s)
         self._traffic.received(len(data), happened)
-        if self.opened:
-            self._home.heard(self)
         for one in happened:
-            await self._act(one)
+            if type(one) is StatusReceived:  # nearly all there is, and known to be heard by it
+                self._home.status(self, one)
+            else:
+                await self._act(one)
+        if self.opened and not (happened and type(happened[0]) is StatusReceived):
+            self._home.heard(self)
         if self._timer is None and not self._over:
             self._timer = asyncio.get_running_loop().call_later(ANSWER_DELAY_S, self._flush)
         if owed_s > 0.0:  # a flood waits in the peer's own buffers, and takes nobody else's time
@@ -333,8 +336,6 @@ class Life:
 
     async def _act(self, happened: HubInput) -> None:
         match happened:
-            case StatusReceived():
-                self._home.status(self, happened)
             case EventsReceived():
                 await self.do(happened)
             case HelloReceived(hello=hello):

@@ -35,7 +35,9 @@ FILES = {
 
 
 async def security_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    """Add what an answer does not say otherwise."""
+    """Add what an answer does not say otherwise. An agent's socket is no page, and keeps its headers for ever."""
+    if isinstance(response, web.WebSocketResponse):
+        return
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers[hdrs.SERVER] = SERVER
