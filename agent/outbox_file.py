@@ -29,11 +29,10 @@ from agent.outbox_bounds import (
     outlived,
 )
 from agent.outbox_jobs import JobRecord
-from agent.outbox_rows import INSERT_EVENT, PUT_MARK, Head, row_of, stream_of
+from agent.outbox_rows import INSERT_EVENT, PUT_MARK, Head, event_of, gap_event, is_gap, row_of, stream_of
 from agent.outbox_salvage import Salvaged, restored, salvage, write_salvaged
 from agent.outbox_schema import is_damage, is_passing, opened, put_aside, put_back
-from wire import codec
-from wire.frames import Event, EventBody, Gap, HeldRange, Stream
+from wire.frames import Event, EventBody, HeldRange, Stream
 from wire.limits import HELD_RANGES_MAX
 from wire.status import OutboxReading
 
@@ -41,9 +40,6 @@ FORGET_DELIVERED = (
     "DELETE FROM heads WHERE epoch != ? AND epoch NOT IN (SELECT epoch FROM events)",
     "DELETE FROM epochs WHERE epoch != ? AND epoch NOT IN (SELECT epoch FROM events)",
 )
-
-
-ROWS_DROPPED_MIN = 2
 
 
 class OutboxRefused(AgentError):
@@ -201,20 +197,20 @@ class OutboxFile:
         if times.monotonic_ns / 1e9 >= self._expired_s + EXPIRE_EVERY_S:
             self._expired_s = times.monotonic_ns / 1e9
             for stream in BY_AGE:
-                for epoch in list(self._epochs):
+                for epoch in self._epochs:
                     rows = outlived(
                         self._rows(database, (epoch, stream)), times, self._bounds.age_s_max, own=epoch == self.epoch
                     )
                     self._drop(database, (epoch, stream), rows, DropReason.AGE)
         if self.bytes_held <= self._bounds.bytes_max:
             return
+        excess_bytes = self.bytes_held - self._bounds.goal_bytes
         for stream in BY_SIZE:
-            for epoch in list(self._epochs):
-                excess_bytes = self.bytes_held - self._bounds.goal_bytes
+            for epoch in self._epochs:
                 if excess_bytes <= 0:
                     return
                 rows = oldest_bytes(self._rows(database, (epoch, stream)), excess_bytes)
-                self._drop(database, (epoch, stream), rows, DropReason.SIZE)
+                excess_bytes -= self._drop(database, (epoch, stream), rows, DropReason.SIZE)
 
     def _rows(self, database: sqlite3.Connection, key: tuple[str, Stream]) -> Iterator[Row]:
         head = self._heads.get(key)
@@ -227,46 +223,56 @@ class OutboxFile:
         for row in database.execute(query, (key[0], key[1].value)):
             yield Row(*row)
 
-    def _drop(self, database: sqlite3.Connection, key: tuple[str, Stream], rows: list[Row], reason: DropReason) -> None:
-        """Replace these rows, the oldest of their stream, by one gap. One alone stays: a gap would be no smaller."""
-        if len(rows) < ROWS_DROPPED_MIN:
-            return
+    def _drop(self, database: sqlite3.Connection, key: tuple[str, Stream], rows: list[Row], reason: DropReason) -> int:
+        """Replace these rows, the oldest of their stream, by one gap; the bytes that are freed.
+
+        One alone stays where room is wanted, since a gap would be no smaller.
+        """
+        if not rows or (len(rows) == 1 and reason is DropReason.SIZE):
+            return 0
         epoch, stream = key
         where = (epoch, stream.value, rows[-1].seq)
         # Only the oldest can be a gap already: it was counted when it was made.
         (packed,) = database.execute(
             "SELECT packed FROM events WHERE epoch = ? AND stream = ? AND seq = ?", (*where[:2], rows[0].seq)
         ).fetchone()
-        was_gap = isinstance(codec.decode_event(packed).body, Gap)
-        database.execute("DELETE FROM events WHERE epoch = ? AND stream = ? AND seq <= ?", where)
+        oldest, newest = rows[0], rows[-1]
+        was_gap = is_gap(packed)
+        if was_gap and oldest is newest:
+            return 0
         head = self._heads[key]
+        before_bytes = head.size_bytes
+        database.execute("DELETE FROM events WHERE epoch = ? AND stream = ? AND seq <= ?", where)
         head.rows -= len(rows)
         head.size_bytes -= sum(row.size_bytes for row in rows)
         self._dropped[stream, reason] += len(rows) - was_gap
-        first, newest = rows[0].first, rows[-1]
-        body = Gap(first=first, last=newest.seq, count=newest.seq - first + 1, reason=self._bounds.sentence(reason))
-        gap = Event(seq=newest.seq, time_ms=newest.time_ms, monotonic_ns=newest.monotonic_ns, body=body)
+        gap = gap_event(oldest.first, newest.seq, newest.time_ms, newest.monotonic_ns, self._bounds.sentence(reason))
         row = row_of(epoch, stream, gap)
         database.execute(INSERT_EVENT, row)
         head.count_in(row)
+        return before_bytes - head.size_bytes
 
     def read(self, epoch: str, stream: Stream, after_seq: int, count_max: int, bytes_max: int) -> list[Event]:
         """Held events after ``after_seq``, ascending, at most ``count_max``; at least one if any, whatever its size.
 
-        A gap may begin at or before ``after_seq``; the session cuts it to what is new.
+        A gap may begin at or before ``after_seq``; the session cuts it to what is new. What the disk has garbled is
+        replaced by something that keeps its number, so that it stops nothing.
 
         Raises:
             OutboxRefused: the disk did not give them now.
         """
         events: list[Event] = []
         size_bytes = 0
-        query = "SELECT packed FROM events WHERE epoch = ? AND stream = ? AND seq > ? ORDER BY seq LIMIT ?"  # bounded
+        query = (
+            "SELECT seq, first, time_ms, monotonic_ns, packed FROM events"
+            " WHERE epoch = ? AND stream = ? AND seq > ? ORDER BY seq LIMIT ?"  # bounded
+        )
         try:
-            for (packed,) in self._database.execute(query, (epoch, stream.value, after_seq, count_max)):
-                size_bytes += len(packed)
+            for row in self._database.execute(query, (epoch, stream.value, after_seq, count_max)):
+                size_bytes += len(row[-1])
                 if events and size_bytes > bytes_max:
                     break
-                events.append(codec.decode_event(packed))
+                events.append(event_of(stream, *row, reason=self._bounds.sentence(DropReason.DAMAGE)))
         except sqlite3.OperationalError as error:
             raise OutboxRefused(f"the outbox {self.path} cannot be read: {error}") from error
         return events

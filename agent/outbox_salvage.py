@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from agent.outbox_bounds import Bounds, DropReason
-from agent.outbox_rows import INSERT_EVENT, PUT_MARK, row_of
+from agent.outbox_rows import INSERT_EVENT, PUT_MARK, decoded, gap_event, row_of
 from wire import codec
 from wire.errors import RemoteProtocolError
 from wire.frames import AssignJob, Event, Gap, Stream
@@ -107,11 +107,8 @@ def _key(epoch: object, stream: object) -> Key | None:
 def _event(seq: object, packed: object) -> Event | None:
     if not isinstance(packed, bytes):
         return None
-    try:
-        event = codec.decode_event(packed)
-    except RemoteProtocolError:
-        return None
-    return event if event.seq == seq else None
+    event = decoded(packed)
+    return event if event is not None and event.seq == seq else None
 
 
 def _job(row: tuple[object, ...]) -> Job | None:
@@ -180,9 +177,8 @@ def _without_holes(events: list[Event], last: int, acked: int, reason: str) -> l
 
 def _gap(first: int, last: int, beside: Event | None, reason: str) -> Event:
     """A gap that takes its time from the event beside it."""
-    body = Gap(first=first, last=last, count=last - first + 1, reason=reason)
     time_ms, monotonic_ns = (beside.time_ms, beside.monotonic_ns) if beside is not None else (0, 0)
-    return Event(seq=last, time_ms=time_ms, monotonic_ns=monotonic_ns, body=body)
+    return gap_event(first, last, time_ms, monotonic_ns, reason)
 
 
 def write_salvaged(database: sqlite3.Connection, found: Salvaged, saved: Restored) -> None:

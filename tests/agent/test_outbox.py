@@ -62,6 +62,33 @@ async def test_a_full_disk_loses_no_job_and_says_what_else_was_lost(outbox: Outb
     assert [body.kind for body in events if isinstance(body, NodeEvent)][-1] == "after"
 
 
+async def test_a_batch_keeps_its_times_and_costs_one_transaction(outbox: Outbox) -> None:
+    commits: list[str] = []
+    outbox._file._database.set_trace_callback(lambda said: commits.append(said) if said == "COMMIT" else None)
+    batch = [(LogRecord(source="s", text=str(number)), 1000 + number, 5 + number) for number in range(300)]
+    assert await outbox.keep_stamped(batch)
+    assert commits == ["COMMIT"]
+    stored = await outbox.read(EPOCHS[0], Stream.LOGS, 0, 1000, 1 << 20)
+    assert [(each.body, each.time_ms, each.monotonic_ns) for each in stored] == batch
+    assert outbox.counts.held[Stream.LOGS].events == 300
+    assert await outbox.keep_stamped([])
+    assert commits == ["COMMIT"]
+
+
+async def test_what_the_disk_refused_is_counted_by_stream(outbox: Outbox) -> None:
+    (pages,) = outbox._file._database.execute("PRAGMA page_count").fetchone()
+    outbox._file._database.execute(f"PRAGMA max_page_count={pages}")
+    assert not await outbox.keep([LogRecord(source="s", text="x" * 8000)] * 100)
+    assert not await outbox.keep([NodeEvent(kind="a", detail="x" * 8000)] * 100)
+    assert outbox.counts.refused == {Stream.LOGS: 100, Stream.EVENTS: 100}
+    outbox._file._database.execute("PRAGMA max_page_count=1073741823")
+    assert await outbox.keep([LogRecord(source="s", text="again")])
+    (said,) = await bodies(outbox, Stream.EVENTS)
+    assert isinstance(said, NodeEvent)
+    assert (said.kind, said.fields["count"]) == ("outbox.refused", 200)
+    assert outbox.counts.refused == {Stream.LOGS: 100, Stream.EVENTS: 100}
+
+
 async def test_jobs_by_way_of_the_loop(outbox: Outbox) -> None:
     await outbox.hold_job(JobRecord(assignment=assignment(), device="host", pid=3))
     assert [record.pid for record in await outbox.jobs_held()] == [3]

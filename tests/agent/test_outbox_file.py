@@ -325,13 +325,14 @@ def test_results_are_held_until_acknowledged(reopen: Open) -> None:
 
 
 class OutboxMachine(RuleBasedStateMachine):
-    """Appends, acknowledgements and restarts in any order: numbers without holes, and what is held is all there."""
+    """Appends, acknowledgements, restarts and time in any order: numbers without holes, and what is held is all there."""
 
     def __init__(self) -> None:
         super().__init__()
         import tempfile  # noqa: PLC0415 - only this machine makes its own folder
 
         self.folder = tempfile.TemporaryDirectory()
+        self.clock = VirtualClock()
         self.epochs = 0
         self.last: dict[tuple[str, Stream], int] = {}
         self.acked: dict[tuple[str, Stream], int] = {}
@@ -340,13 +341,16 @@ class OutboxMachine(RuleBasedStateMachine):
     def open(self) -> None:
         self.epochs += 1
         self.epoch = f"01890a5d-ac96-774b-bcce-{self.epochs:012x}"
-        self.outbox = OutboxFile(Path(self.folder.name) / "outbox.sqlite", self.epoch, Bounds(bytes_max=30_000), CLOCK)
+        self.outbox = OutboxFile(
+            Path(self.folder.name) / "outbox.sqlite", self.epoch, Bounds(bytes_max=30_000), self.clock
+        )
 
     @rule(
         bodies=st.lists(
             st.sampled_from(
                 [
                     event("e" * 700),
+                    SAMPLE,
                     LogRecord(source="s", text="l" * 900),
                     JobStarted(job=JOB, attempt=1, device="host", pid=1),
                 ]
@@ -356,7 +360,8 @@ class OutboxMachine(RuleBasedStateMachine):
         )
     )
     def append(self, bodies: list[EventBody]) -> None:
-        numbers = append(self.outbox, *bodies)
+        now = self.clock.unix_ms(), self.clock.monotonic_ns()
+        numbers = self.outbox.append([(body, *now) for body in bodies])
         for body, number in zip(bodies, numbers, strict=True):
             key = (self.epoch, stream_of(body))
             assert number == self.last.get(key, 0) + 1
@@ -369,6 +374,10 @@ class OutboxMachine(RuleBasedStateMachine):
         seq = data.draw(st.integers(0, self.last[key]))
         self.outbox.acknowledge(*key, seq)
         self.acked[key] = max(seq, self.acked.get(key, 0))
+
+    @rule(hours=st.sampled_from([0.1, 5.0, 25.0]))
+    def time_passes(self, hours: float) -> None:
+        self.clock.now_s += hours * 3600.0
 
     @rule()
     def restart(self) -> None:

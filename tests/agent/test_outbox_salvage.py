@@ -18,7 +18,18 @@ from agent.outbox_salvage import Restored, Salvaged, restored
 from tests.agent.samples import EPOCHS, JOB, JOB_2, assignment
 from tests.agent.virtual_time import VirtualClock
 from wire import codec
-from wire.frames import Event, Gap, HeldRange, JobStarted, JobStopped, LogRecord, NodeEvent, Readings, Stream
+from wire.frames import (
+    Event,
+    Gap,
+    HeldRange,
+    JobStarted,
+    JobStopped,
+    LogRecord,
+    NodeEvent,
+    Readings,
+    Stream,
+    UnknownBody,
+)
 from wire.readings import HostReading
 
 ROOT = Path(__file__).parents[2]
@@ -169,6 +180,26 @@ def test_a_disk_too_full_to_save_into_leaves_the_damaged_file_for_the_next_start
     outbox = opened(path, NEW)
     assert len(read(outbox, Stream.EVENTS, OLD)) > 100
     outbox.close()
+
+
+def test_a_garbled_event_in_a_sound_file_keeps_its_number_and_stops_nothing(tmp_path: Path) -> None:
+    outbox = opened(tmp_path / "outbox.sqlite", OLD)
+    try:
+        for attempt in (1, 2, 3):
+            outbox.append([(note(attempt), 5, 6), (JobStopped(job=JOB, attempt=attempt), 5, 6)])
+        outbox._database.execute("UPDATE events SET packed = ? WHERE seq = 2", (os.urandom(50),))
+        assert spans(read(outbox, Stream.EVENTS, OLD)) == [(1, 1), (2, 2), (3, 3)]
+        gap = read(outbox, Stream.EVENTS, OLD)[1].body
+        assert gap == Gap(first=2, last=2, count=1, reason="the outbox file was damaged")
+        jobs = read(outbox, Stream.JOBS, OLD)
+        assert [each.seq for each in jobs] == [1, 2, 3]
+        assert isinstance(jobs[1].body, UnknownBody)
+        # What goes over the wire comes out of it as the same.
+        assert codec.decode_event(codec.encode_event(jobs[1])) == jobs[1]
+        outbox.acknowledge(OLD, Stream.JOBS, 3)
+        assert read(outbox, Stream.JOBS, OLD) == []
+    finally:
+        outbox.close()
 
 
 def stored(seq: int, body: object) -> Event:
