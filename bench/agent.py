@@ -25,7 +25,6 @@ from bench.relay import Relay
 CPU_RATIO = 0.01
 RSS_MIB = 60.0
 MIB = 1024**2
-WARM_S = 15.0
 CHANGE_S = 0.5
 DEADLINE_S = 60.0
 
@@ -91,7 +90,7 @@ def pss_bytes(pid: int) -> int:
     return next(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:"))
 
 
-async def cost_of(hub: HubProcess, folder: Path, gpus: int, seconds: float) -> Cost:
+async def cost_of(hub: HubProcess, folder: Path, gpus: int, args: argparse.Namespace) -> Cost:
     """Run one agent for a while."""
     cards = Cards(folder, gpus)
     token = folder / f"token-{gpus}"
@@ -111,10 +110,10 @@ async def cost_of(hub: HubProcess, folder: Path, gpus: int, seconds: float) -> C
             return node is not None and node["status"] is not None and len(node["status"]["gpus"]) == gpus
 
         await asyncio.to_thread(until, there, f"{name} with {gpus} cards", deadline_s=DEADLINE_S, every_s=0.5)
-        await asyncio.sleep(WARM_S)
+        await asyncio.sleep(args.warm_s)
         children = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
         agent_s, children_s = cpu_s(process.pid), sum(map(cpu_s, children))
-        up, down = relay.up_bytes, relay.down_bytes
+        up, down, seconds = relay.up_bytes, relay.down_bytes, args.seconds
         await asyncio.sleep(seconds)
         return Cost(
             gpus=gpus,
@@ -129,23 +128,24 @@ async def cost_of(hub: HubProcess, folder: Path, gpus: int, seconds: float) -> C
         )
 
 
-async def measure(seconds: float) -> list[Cost]:
+async def measure(args: argparse.Namespace) -> list[Cost]:
     """All nodes at the same time: each process's figures are its own."""
     kinds = [0, 1, 8]
     if shutil.which(os.environ.get("CC", "cc")) is None:
         print("SKIPPED: nodes with cards; there is no C compiler for the fake NVML library (apt-get install gcc)")
         kinds = [0]
     with tempfile.TemporaryDirectory(prefix="pw-bench-") as folder, hub_process() as hub:
-        return await asyncio.gather(*(cost_of(hub, Path(folder), gpus, seconds) for gpus in kinds))
+        return await asyncio.gather(*(cost_of(hub, Path(folder), gpus, args) for gpus in kinds))
 
 
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=120.0, help="how long is measured, after a warm-up")
+    parser.add_argument("--seconds", type=float, default=120.0, help="how long is measured, after the warm-up")
+    parser.add_argument("--warm-s", type=float, default=15.0)
     args = parser.parse_args()
     verdict = Verdict("agent")
-    costs = asyncio.run(measure(args.seconds))
+    costs = asyncio.run(measure(args))
     for cost in costs:
         print(cost.line(), flush=True)
         total = cost.agent_cpu_ratio + cost.children_cpu_ratio

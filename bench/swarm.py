@@ -36,6 +36,7 @@ from typing import Any, Self, TypeGuard
 
 import uvloop
 
+import bench  # noqa: F401 - first: it lets this file be run as one
 from agent.backoff import Fault
 from agent.clock import Clock, SystemClock
 from agent.config import HubUrl, parse_hub
