@@ -1,6 +1,6 @@
 """XIDs: the NVIDIA driver's numbered faults. What each means, what to do, and how often each came.
 
-The meanings are from NVIDIA's XID catalogue. XIDs come from NVML and from the kernel's log, which both miss some: each
+The meanings are from NVIDIA's XID catalogue (of October 2025), and for older cards from those before it. XIDs come from NVML and from the kernel's log, which both miss some: each
 is counted once, however many of the two told of it.
 """
 
@@ -37,15 +37,22 @@ RESET = "drain the node, then reset the card or reboot; if it comes back, replac
 REPLACE = "drain the node and have the card replaced"
 REBOOT = "reboot the node; if it comes back, have the card, its power and its slot checked"
 LINKS = "check the NVLink cables and bridges, then reset all cards of the link; if it comes back, replace the card"
+TEST = "nothing at once; if it comes back, have the card tested"
+UPDATE = "nothing at once; if it comes back, restart the program and update the driver"
 WATCH = "nothing at once: the card has mended it; reset the card when it is idle"
 
 XIDS: dict[int, Xid] = {
     8: Xid(Kind.APPLICATION, "GPU stopped processing", RESTART),
     11: Xid(Kind.APPLICATION, "invalid or corrupted push buffer stream", RESTART),
     13: Xid(Kind.APPLICATION, "graphics engine exception", RESTART),
+    25: Xid(Kind.APPLICATION, "invalid or illegal push buffer stream", RESTART),
     31: Xid(Kind.APPLICATION, "GPU memory page fault", RESTART),
     32: Xid(Kind.APPLICATION, "invalid or corrupted push buffer stream", RESTART),
-    38: Xid(Kind.HARDWARE, "driver firmware error", RESET),
+    37: Xid(Kind.APPLICATION, "driver firmware error", UPDATE),
+    38: Xid(Kind.APPLICATION, "driver firmware error", UPDATE),
+    39: Xid(Kind.APPLICATION, "copy engine exception", RESTART),
+    40: Xid(Kind.APPLICATION, "copy engine exception", RESTART),
+    41: Xid(Kind.APPLICATION, "copy engine exception", RESTART),
     43: Xid(Kind.APPLICATION, "GPU stopped processing", RESTART),
     44: Xid(Kind.APPLICATION, "graphics engine fault during context switch", RESTART),
     45: Xid(
@@ -68,22 +75,22 @@ XIDS: dict[int, Xid] = {
     69: Xid(Kind.APPLICATION, "graphics engine class error", RESTART),
     74: Xid(Kind.HARDWARE, "NVLink error", LINKS),
     79: Xid(Kind.HARDWARE, "GPU has fallen off the bus", REBOOT),
-    80: Xid(Kind.HARDWARE, "corrupted data sent to the GPU", RESET),
-    92: Xid(Kind.HARDWARE, "high rate of single-bit ECC errors", "have the card tested; replace it if the rate stays"),
+    80: Xid(Kind.APPLICATION, "corrupted data sent to the GPU", RESTART),
+    92: Xid(Kind.HARDWARE, "high rate of single-bit ECC errors", TEST),
     94: Xid(Kind.HARDWARE, "contained ECC error", "restart the program it struck; reset the card when it is idle"),
     95: Xid(Kind.HARDWARE, "uncontained ECC error", RESET),
     109: Xid(Kind.HARDWARE, "context switch timeout", RESET),
     110: Xid(Kind.HARDWARE, "security fault", RESET),
     119: Xid(Kind.HARDWARE, "GSP firmware did not answer", RESET),
     120: Xid(Kind.HARDWARE, "GSP firmware error", RESET),
-    121: Xid(Kind.HARDWARE, "C2C link error", RESET),
+    121: Xid(Kind.HARDWARE, "C2C link error", TEST),
     122: Xid(Kind.HARDWARE, "SPI flash read failure", REPLACE),
     123: Xid(Kind.HARDWARE, "SPI flash write failure", REPLACE),
     124: Xid(Kind.HARDWARE, "SPI flash erase failure", REPLACE),
     136: Xid(Kind.HARDWARE, "link training failed", RESET),
     137: Xid(Kind.APPLICATION, "NVLink remote memory access fault", RESTART),
     140: Xid(Kind.HARDWARE, "unrecovered ECC error", RESET),
-    143: Xid(Kind.HARDWARE, "GPU initialisation failed", REBOOT),
+    143: Xid(Kind.HARDWARE, "GPU initialisation failed", RESET),
     144: Xid(Kind.HARDWARE, "NVLink SAW error", LINKS),
     145: Xid(Kind.HARDWARE, "NVLink RLW error", LINKS),
     146: Xid(Kind.HARDWARE, "NVLink TLW error", LINKS),
@@ -96,11 +103,14 @@ XIDS: dict[int, Xid] = {
         "the recovery the GPU asks for has changed",
         "do as `nvidia-smi -q` says under GPU Recovery Action",
     ),
-    156: Xid(Kind.HARDWARE, "resource retired", WATCH),
-    157: Xid(Kind.HARDWARE, "resource retirement failed", RESET),
+    155: Xid(Kind.HARDWARE, "NVLink error found by software", LINKS),
+    156: Xid(Kind.HARDWARE, "resource retired", RESET),
+    157: Xid(Kind.HARDWARE, "resource retirement failed", TEST),
     158: Xid(Kind.HARDWARE, "fatal timeout", RESET),
     160: Xid(Kind.HARDWARE, "memory channel retired", WATCH),
-    161: Xid(Kind.HARDWARE, "memory channel retirement failed", RESET),
+    161: Xid(Kind.HARDWARE, "memory channel retirement failed", TEST),
+    167: Xid(Kind.HARDWARE, "fatal PCIe timeout", REBOOT),
+    168: Xid(Kind.HARDWARE, "memory capacity reduced by errors", REPLACE),
     171: Xid(Kind.HARDWARE, "uncorrectable error in the card's memory", RESET),
     172: Xid(Kind.HARDWARE, "uncorrectable error in the card's caches", RESET),
 }
