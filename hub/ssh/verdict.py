@@ -1,8 +1,8 @@
 """When many nodes fail alike, one incident; pure.
 
 Sixty red nodes with one cause are one fact, and most often the cause is on this side. A failure is compared by its
-cause, not by its words, which name hosts and ports. What the hub found out about itself stands beside the count, and only
-as that: two things at the same time, never one as the certain reason of the other.
+cause, not by its words, which name hosts and ports. What the hub found out about itself stands beside the count, and
+only as that: two things at the same time, never one as the certain reason of the other.
 """
 
 from collections.abc import Iterable, Sequence
