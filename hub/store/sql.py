@@ -43,7 +43,8 @@ from hub.store.records import (
     Usage,
     Volume,
 )
-from hub.store.sql_intake import Batch, Intake, SampledAt
+from hub.store.sql_intake import Batch, Intake
+from hub.store.sql_samples import SampledAt
 from hub.store.writer import QUEUE_MAX, Writer, complaint
 from wire.frames import Event, Stream
 from wire.jobs import JobState
@@ -109,8 +110,8 @@ class SqlStore:
             commit_s_total=self.writer.commit_s_total,
             waiting=self.writer.waiting,
             waiting_max=QUEUE_MAX,
-            samples_late=self.intake.late_total,
-            sources_refused=self.intake.sources_refused_total,
+            samples_late=self.intake.samples.late_total,
+            sources_refused=self.intake.samples.sources_refused_total,
         )
 
     # --- the hub and its sessions
@@ -327,7 +328,7 @@ class SqlStore:
         """Give up the oldest rows of a tier."""
 
         def expire(connection: Connection) -> int:
-            self.intake.horizon_moved()
+            self.intake.samples.horizon_moved()
             return sql_retention.expire_tier(connection, tier, before_ms, bytes_max, limit)
 
         return await self.writer.submit(expire)

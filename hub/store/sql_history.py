@@ -22,7 +22,7 @@ from hub.rollups import (
 )
 from hub.store.records import HistoryRow, Source, Volume
 from hub.store.schema import HISTORY_SOURCES, ROLLUPS, ROLLUPS_DUE, SAMPLES, VOLUMES
-from hub.store.sql_intake import grow, mark_due
+from hub.store.sql_samples import grow, mark_due
 
 log = structlog.get_logger(__name__)
 

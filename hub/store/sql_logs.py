@@ -8,10 +8,10 @@ so that a range of time is a range of ids.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, delete, func, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, delete, func, select, update
 from sqlalchemy import insert as insert_into
 
 from hub.store.log_records import LogFilter, LogPage, StoredLog
@@ -51,17 +51,63 @@ class Severity(IntEnum):
 # --- writing
 
 
-def insert(connection: Connection, agent_id: str, epoch: str, events: Sequence[Event], received_at_ms: int) -> None:
-    """Store what is new of a node's stream ``logs``. Within the transaction that moves the head."""
-    newest_ms = connection.scalar(
-        select(LOGS.c.received_at_ms).where(LOGS.c.agent_id == agent_id).order_by(LOGS.c.id.desc()).limit(1)
-    )
-    received_at_ms = max(received_at_ms, newest_ms or 0)
-    rows = [_row(event) | {"agent_id": agent_id, "epoch": epoch, "received_at_ms": received_at_ms} for event in events]
-    if not rows:
-        return
-    connection.execute(insert_into(LOGS), rows)
-    _count(connection, agent_id, len(rows), sum(row["bytes"] for row in rows))
+class LogBatch(NamedTuple):
+    """What is new of one node's stream ``logs``."""
+
+    agent_id: str
+    epoch: str
+    events: Sequence[Event]
+    received_at_ms: int
+
+
+class LogIntake:
+    """Stores records, those of many nodes by the same statements. Runs on the writer's thread only."""
+
+    def __init__(self) -> None:
+        self._newest_ms: dict[str, int] = {}
+        """When the newest record of a node was received; its row of `LOG_USAGE` is there."""
+
+    def forget(self) -> None:
+        """What is remembered may have been undone."""
+        self._newest_ms.clear()
+
+    def insert(self, connection: Connection, batches: Sequence[LogBatch]) -> None:
+        """Store the records, in the order of the batches. Within the transaction that moves the heads."""
+        rows: list[dict[str, Any]] = []
+        more: dict[str, dict[str, Any]] = {}
+        for agent_id, epoch, events, received_at_ms in batches:
+            newest_ms = self._newest_ms.get(agent_id)
+            if newest_ms is None:
+                newest_ms = self._look_up(connection, agent_id)
+            received_at_ms = self._newest_ms[agent_id] = max(received_at_ms, newest_ms)  # noqa: PLW2901 - never goes back
+            count = more.setdefault(agent_id, {"of_agent": agent_id, "more_records": 0, "more_bytes": 0})
+            for event in events:
+                row = _row(event) | {"agent_id": agent_id, "epoch": epoch, "received_at_ms": received_at_ms}
+                rows.append(row)
+                count["more_records"] += 1
+                count["more_bytes"] += row["bytes"]
+        if rows:
+            connection.execute(insert_into(LOGS), rows)
+            connection.execute(_COUNT, list(more.values()))
+
+    @staticmethod
+    def _look_up(connection: Connection, agent_id: str) -> int:
+        """When a node's newest record was received, 0 without one; its usage is counted from now on."""
+        if connection.scalar(select(LOG_USAGE.c.agent_id).where(LOG_USAGE.c.agent_id == agent_id)) is None:
+            connection.execute(insert_into(LOG_USAGE), {"agent_id": agent_id, "records": 0, "bytes": 0})
+        return (
+            connection.scalar(
+                select(LOGS.c.received_at_ms).where(LOGS.c.agent_id == agent_id).order_by(LOGS.c.id.desc()).limit(1)
+            )
+            or 0
+        )
+
+
+_COUNT = (
+    update(LOG_USAGE)
+    .where(LOG_USAGE.c.agent_id == bindparam("of_agent"))
+    .values(records=LOG_USAGE.c.records + bindparam("more_records"), bytes=LOG_USAGE.c.bytes + bindparam("more_bytes"))
+)
 
 
 def _row(event: Event) -> dict[str, Any]:
@@ -86,13 +132,6 @@ def _row(event: Event) -> dict[str, Any]:
         "gap": gap,
         "bytes": ROW_BYTES + len(source) + len(text.encode()) + len(fields.encode()),
     }
-
-
-def _count(connection: Connection, agent_id: str, records: int, size_bytes: int) -> None:
-    more = {"records": LOG_USAGE.c.records + records, "bytes": LOG_USAGE.c.bytes + size_bytes}
-    known = connection.execute(update(LOG_USAGE).where(LOG_USAGE.c.agent_id == agent_id).values(more)).rowcount
-    if not known:
-        connection.execute(insert_into(LOG_USAGE), {"agent_id": agent_id, "records": records, "bytes": size_bytes})
 
 
 # --- reading
@@ -199,6 +238,10 @@ def expire(connection: Connection, before_ms: int, bytes_max: int, limit: int) -
         records[row.agent_id] += 1
         size_bytes[row.agent_id] += row.bytes
     connection.execute(delete(LOGS).where(LOGS.c.id.in_([row.id for row in rows])))
-    for agent_id, count in records.items():
-        _count(connection, agent_id, -count, -size_bytes[agent_id])
+    if rows:
+        less = [
+            {"of_agent": agent_id, "more_records": -count, "more_bytes": -size_bytes[agent_id]}
+            for agent_id, count in records.items()
+        ]
+        connection.execute(_COUNT, less)
     return len(rows)

@@ -26,7 +26,8 @@ from hub.store.schema import (
     VOLUMES,
 )
 from hub.store.sql_history import ROLLUP_ROW_BYTES
-from hub.store.sql_intake import EVENT_ROW_BYTES, SAMPLE_ROW_BYTES, grow
+from hub.store.sql_intake import EVENT_ROW_BYTES
+from hub.store.sql_samples import SAMPLE_ROW_BYTES, grow
 from wire.codec import decode_event
 from wire.errors import RemoteProtocolError
 from wire.frames import JobFailed, JobStarted, JobStopped, JobSucceeded, Stream
