@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= 600
 CUDA_SOURCES := $(shell git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.cpp' 'kernels/*.h' 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-long lint format fuzz bench bench-quick generate clean
+.PHONY: help venv demo test test-long chaos lint format fuzz bench bench-quick generate clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,9 @@ test: $(VENV)/.dev node_modules/.package-lock.json  ## the tests, at most 10 min
 
 test-long: $(VENV)/.dev node_modules/.package-lock.json  ## also the slow ones
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" $(PYTEST_ARGS)
+
+chaos: $(VENV)/.dev  ## everything that can happen, for PROVEWIRE_CHAOS_MINUTES (30), and every crash point; hours
+	$(BIN)/python -m tests.chaos
 
 lint: $(VENV)/.dev  ## ruff, mypy --strict, clang-format
 	$(BIN)/ruff check .

@@ -11,6 +11,7 @@ from prover.errors import DeviceError
 TESTS = Path(__file__).parent
 # Whole files and folders whose every test builds or runs kernels; single tests elsewhere carry the marker.
 COMPILED = (
+    "chaos/",
     "cli/test_prove.py",
     "e2e/",
     *(f"kernels/test_{name}.py" for name in ("entries", "field_laws", "group_laws", "msm", "ntt", "rows", "scan")),

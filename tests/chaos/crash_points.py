@@ -2,14 +2,14 @@
 
 The scenario is always the same: the daemon starts, its nodes (or its hub) come, events are committed and acknowledged,
 a job is handed in, proved and verified. It is killed right before or right after its Nth fsync, rename, unlink or
-creation; the disk keeps what a power cut leaves; it is started again, and the scenario has to come to its end.
+creation, and its disk keeps what a power cut leaves; that is where it starts from the next time, to be killed again.
+After a few such crashes in a row it is left alone: the scenario has to come to its end and every promise has to hold.
 """
 
 import contextlib
 import random
 import signal
 import time
-from collections.abc import Callable
 
 from tests.chaos.client import Client
 from tests.chaos.episodes import Episodes
@@ -46,56 +46,57 @@ class Sweep:
         self._since_settled = 0
 
     def points(self) -> int:
-        """How many durable effects the scenario has: counted in a run that nothing disturbs."""
+        """How many durable effects the scenario has: counted in a run that nothing disturbs. Leaves the daemon down."""
         self._episodes.begin()
-        self._stop()
+        self._down()
         before = self._machine.disk.control.effects
         self._start()
         self._finish("the scenario, undisturbed")
-        self._stop()
-        effects = self._machine.disk.control.effects - before
-        self._start()
-        return int(effects)
+        self._down()
+        return int(self._machine.disk.control.effects - before)
 
     def crash(self, number: int, side: Side) -> None:
-        """Kill the machine's daemon at its ``number``-th durable effect, and see the scenario through."""
+        """Start the daemon, which is down, and kill it at its ``number``-th durable effect."""
         machine, disk = self._machine, self._machine.disk
-        self._episodes.begin()
-        self._stop()
         disk.arm(number, side)
         where = f"{machine.name}: killed {side.name.lower()} durable effect {number}"
         self._episodes.chaos.say(where)
         with contextlib.suppress(AssertionError):  # it may die before it listens
             self._start()
-        until(lambda: disk.control.crashed, f"{where} (it never came to it)", CRASH_S)
+
+        def crashed() -> bool:
+            self._fleet.losses.look()
+            self._client.check()
+            return bool(disk.control.crashed)
+
+        until(crashed, f"{where} (it never came to it)", CRASH_S)
         disk.disarm()
         self._episodes.chaos.kills += 1
         self._report.done[f"{machine.name}: killed at a durable effect, {side.name.lower()}"] += 1
         if machine in self._fleet.agents and self._rng.random() < KEPT_RATIO:
-            machine.worker = machine.worker if disk.control.crashed == machine.pid else None
+            machine.worker = None
             machine.kill()
+            self._report.done[f"{machine.name}: no power cut after it"] += 1
         else:
             cut = self._rng.choice(list(Cut))
             lost = self._fleet.cut_power(machine, cut, self._rng)
             self._episodes.chaos.say(f"power cut ({cut.value}): {lost} changes were not durable")
             self._report.done[f"{machine.name}: power cut after it, {cut.value}"] += 1
-        self._start()
-        self._finish(where)
         self._since_settled += 1
         if self._since_settled >= SETTLE_EVERY:
             self.settle()
+            self._episodes.begin()
+            self._down()
 
     def settle(self) -> None:
-        """Hold every promise against what was emitted up to now."""
+        """Leave the daemon alone, see the scenario through, and hold every promise. Leaves the daemon up."""
         self._since_settled = 0
+        self._start()
+        self._finish("the scenario after crashes")
         self._episodes.settle()
 
-    def _stop(self) -> None:
+    def _down(self) -> None:
         self._machine.kill(signal.SIGTERM)
-        if self._machine is self._fleet.hub_machine:
-            # Nobody waits long for it: what is tried is the hub, not the agents' patience.
-            for agent in self._fleet.agents:
-                agent.kill()
 
     def _start(self) -> None:
         for players in self._fleet.players:
@@ -136,15 +137,7 @@ class Sweep:
         return sum(self._fleet.ledger(agent.name).read_text().count("done") for agent in self._fleet.agents)
 
 
-def rounds(sweep: Sweep, points: int, *, times: int, rng: random.Random, on: Callable[[], bool]) -> int:
-    """Every point once, in an order by chance, ``times`` over or until ``on()`` is false; how many whole rounds."""
-    for done in range(times):
-        order = list(range(1, points + 1))
-        rng.shuffle(order)
-        for at, number in enumerate(order):
-            if not on():
-                return done
-            # Each side of each effect, half of the rounds each.
-            sweep.crash(number, Side((done + at) % 2))
-    sweep.settle()
-    return times
+def rounds(sweep: Sweep, points: int, at: int, rng: random.Random) -> None:
+    """Every point once, in an order by chance; from round to round the other side of each effect."""
+    for number in rng.sample(range(1, points + 1), points):
+        sweep.crash(number, Side((number + at) % 2))

@@ -2,7 +2,8 @@
 
 What it means to say, and what the outbox has taken, it writes down in its ledger (PROVEWIRE_LEDGER), which lies on
 another disk: ``begun N``, then ``done N`` once the outbox has returned, or ``refused N``. So the harness knows
-without asking the product what must arrive, exactly once and in order. While a file named as the ledger, with the
+without asking the product what must arrive, exactly once and in order. One number comes every
+PROVEWIRE_LEDGER_EVERY_S. While a file named as the ledger, with the
 ending ``.quiet``, exists, it says nothing.
 """
 
@@ -18,7 +19,6 @@ from agent.outbox_file import OutboxRefused
 from wire.frames import NodeEvent
 
 KIND = "chaos.told"
-EVERY_S = 0.1
 
 _open = agent.outbox.open_outbox
 _telling: set[asyncio.Task[None]] = set()
@@ -32,10 +32,11 @@ def last_number(ledger: Path) -> int:
 
 async def tell(outbox: Outbox, ledger: Path, number: int) -> None:
     """Say one number after the other, for ever."""
+    every_s = float(os.environ["PROVEWIRE_LEDGER_EVERY_S"])
     quiet = ledger.with_suffix(".quiet")
     with ledger.open("a", buffering=1) as file:
         while True:
-            await asyncio.sleep(EVERY_S)
+            await asyncio.sleep(every_s)
             if os.access(quiet, os.F_OK):
                 continue
             number += 1

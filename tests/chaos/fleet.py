@@ -17,7 +17,7 @@ import psutil
 
 from tests.chaos.line import FaultyLine
 from tests.chaos.lossy_disk import Cut, LossyDisk
-from tests.chaos.players import Players
+from tests.chaos.players import RATES, SLOW, Players
 from tests.chaos.tools import Nginx
 from tests.e2e.rig import Agent, Hub, Rig, until
 
@@ -122,12 +122,14 @@ class Fleet:
         players: int,
         agents: str = "ab",
         lost_after_s: float = LOST_AFTER_S,
+        busy: bool = True,
     ) -> None:
         self._rig = rig
         self._library = library
         self._seed = seed
         self._count = players
         self._letters = agents
+        self._rates, self._ledger_every_s = (RATES, 0.1) if busy else (SLOW, 1.0)
         self._stack = ExitStack()
         self._env = {**HUB, "PROVEWIRE_LOST_AFTER_S": f"{lost_after_s:g}"}
         self.lost_after_s = lost_after_s
@@ -145,7 +147,9 @@ class Fleet:
             self.lines["line"] = stack.enter_context(FaultyLine(self.hub.port, self._seed))
             self.nginx = stack.enter_context(Nginx(self._rig.folder / "nginx", self.hub.port))
             self.players = [
-                stack.enter_context(Players(url, self.token(self._count).read_text(), self._count, seed, name=name))
+                stack.enter_context(
+                    Players(url, self.token(self._count).read_text(), self._count, seed, name=name, rates=self._rates)
+                )
                 for name, url, seed in (
                     ("line", self.lines["line"].url, self._seed),
                     ("nginx", self.nginx.url, self._seed + 1),
@@ -173,7 +177,10 @@ class Fleet:
     def _agent(self, stack: ExitStack, name: str) -> Machine:
         line = self.lines[name] = stack.enter_context(FaultyLine(self.hub.port, self._seed))
         disk = self._disk(stack, name)
-        ledger = {"PROVEWIRE_LEDGER": str(self.ledger(name))}
+        ledger = {
+            "PROVEWIRE_LEDGER": str(self.ledger(name)),
+            "PROVEWIRE_LEDGER_EVERY_S": str(self._ledger_every_s),
+        }
         agent = DrivenAgent(self._rig, {**ledger, **disk.env}, name)
         token = self.token()
         # The token is there at every start: a power cut may have taken the enrolment that it was used for.

@@ -13,7 +13,7 @@ from tests.chaos.lossy_disk import Side
 from tests.chaos.report import SEED, Report
 from tests.e2e.rig import Rig
 
-SAMPLES = 4
+SAMPLES = 6
 
 
 @pytest.mark.timeout(420)
@@ -23,7 +23,7 @@ def test_killed_at_a_durable_effect_and_the_power_cut(rig: Rig, lossy_library: P
     report = Report(f"Crash points of {name}, sampled", SEED)
     rng = random.Random(f"{SEED}/{name}")
     with (
-        Fleet(rig, lossy_library, seed=SEED, players=2, agents="a") as fleet,
+        Fleet(rig, lossy_library, seed=SEED, players=2, agents="a", busy=False) as fleet,
         Client(fleet.hub, SEED, open_jobs=1) as client,
     ):
         episodes = Episodes(fleet, rig, client, report, rng, 1.0)
