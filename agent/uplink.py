@@ -27,12 +27,20 @@ from agent.identity import Enrolled, Key, verify
 from agent.job_desk import JobDesk
 from agent.outbox import Outbox
 from agent.reasons import Reasons
+from agent.tally import SessionTally
 from agent.uplink_session import SessionPump, Sink
 from wire.codec import decode_hub
 from wire.errors import RemoteProtocolError
 from wire.frames import AssignJob, CancelJob, Challenge, Hello, JobReply, Level, Welcome
 from wire.handshake import fingerprint
-from wire.limits import FRAME_BYTES_MAX, FRAME_BYTES_UNAUTHENTICATED_MAX, MINOR_VERSION, PROTOCOL, SAMPLE_S
+from wire.limits import (
+    AGENT_HEADER,
+    FRAME_BYTES_MAX,
+    FRAME_BYTES_UNAUTHENTICATED_MAX,
+    MINOR_VERSION,
+    PROTOCOL,
+    SAMPLE_S,
+)
 from wire.reasons import Reason
 from wire.session import AgentSession
 
@@ -82,6 +90,7 @@ class UplinkView(Struct):
     lost_after_s: float = 45.0
     clock_skew_ms: int | None = None
     """The hub's wall clock less ours, at the last welcome."""
+    tally: SessionTally = field(default_factory=SessionTally)
     sample_s: float = SAMPLE_S
     """Between two samples for the history, as the last welcome said."""
 
@@ -162,6 +171,7 @@ class Uplink(Sink):
         """See `Sink`."""
         view = self.view
         view.state, view.session, view.hub_id = State.OPEN, welcome.session, welcome.hub_id
+        view.tally.opened += 1
         view.attempts, view.lost_after_s, view.sample_s = 0, welcome.lost_after_s, welcome.sample_s
         view.last_ack_s = self._clock.monotonic()
         view.clock_skew_ms = welcome.time_ms - self._clock.unix_ms()
@@ -173,6 +183,10 @@ class Uplink(Sink):
     def heard(self) -> None:
         """See `Sink`."""
         self.view.last_ack_s = self._clock.monotonic()
+
+    def sent(self, size_bytes: int, seconds: float) -> None:
+        """See `Sink`."""
+        self.view.tally.sent(size_bytes, seconds)
 
     def assigned(self, assignment: AssignJob) -> None:
         """See `Sink`."""
@@ -258,6 +272,7 @@ class Uplink(Sink):
             subprotocols=[Subprotocol(PROTOCOL)],
             compression=None,
             user_agent_header=USER_AGENT,
+            additional_headers={AGENT_HEADER: self._enrolled.agent_id},
             proxy=None if self._hub.loopback else True,
             open_timeout=OPEN_S,
             ping_interval=PING_S,
@@ -289,6 +304,7 @@ class Uplink(Sink):
 
     async def _tell(self, fault: Fault, *, session_s: float | None, wait_s: float) -> None:
         view = self.view
+        view.tally.ended(fault.name)
         view.last_reason, view.last_reason_s = fault, self._clock.monotonic()
         if view.reasons.note(fault, self._clock.unix_ms(), session_s):
             self._save_reasons()

@@ -24,7 +24,7 @@ from bench.memory_outbox import Counts, MemoryOutbox
 from bench.traffic import Scene
 from wire.frames import Capability, Hello, Stream, Welcome
 from wire.inputs import Acknowledged, AgentInput, Ended, FullStatusWanted, Heard, HeartbeatDue, Opened, RefusedByHub
-from wire.limits import FRAME_BYTES_MAX, MINOR_VERSION, PROTOCOL, SEND_DEADLINE_S
+from wire.limits import AGENT_HEADER, FRAME_BYTES_MAX, MINOR_VERSION, PROTOCOL, SEND_DEADLINE_S
 from wire.reasons import WEBSOCKET_CLOSE_BASE, Reason
 from wire.session import AgentSession
 
@@ -178,6 +178,7 @@ class SwarmAgent:
                 subprotocols=[Subprotocol(PROTOCOL)],
                 compression=None,
                 proxy=None,
+                additional_headers={AGENT_HEADER: self.id},
                 open_timeout=OPEN_S,
                 ping_interval=self._ping_s,
                 ping_timeout=self._ping_s,

@@ -210,7 +210,7 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
     app[ports.REGISTRY] = registry
     app[ports.JOBS] = desk
     app[ports.SESSIONS] = app[ALL_SESSIONS] = sessions
-    app[GATE] = Gate(config, clock, sessions)
+    app[GATE] = Gate(config, clock, sessions, lambda agent_id: registry.node(agent_id) is not None)
     roller = Roller(clock=clock, store=store)
     retention = Retention(config=config, clock=clock, store=store)
     app[ports.KEEPERS] = ports.Keepers(ingest.quotas, roller, retention)

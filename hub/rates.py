@@ -15,6 +15,12 @@ class TokenBucket:
         self._tokens = float(burst)
         self._at_s = clock.monotonic()
 
+    @property
+    def tokens(self) -> float:
+        """How many there are."""
+        self._fill()
+        return self._tokens
+
     def take(self) -> float:
         """Take one; 0.0 if there was one, else the seconds until there is, and nothing was taken."""
         self._fill()

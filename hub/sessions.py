@@ -76,6 +76,8 @@ class Sessions:
         """Open sessions by agent."""
         self._all: dict[Life, asyncio.Task[None]] = {}
         """Every socket's life and task, strangers' too."""
+        self._unopened: dict[Life, bool] = {}
+        """Those in the handshake, and whether they named a node of ours: few, however many sessions there are."""
         self._entering: dict[str, asyncio.Lock] = {}
         """One newcomer of an identity at a time."""
         self._rates: dict[str, TokenBucket] = {}
@@ -90,19 +92,24 @@ class Sessions:
     @property
     def unauthenticated(self) -> int:
         """Sockets that have not finished the handshake."""
-        return sum(not life.opened for life in self._all)
+        return len(self._unopened)
 
-    def unauthenticated_from(self, remote: str) -> int:
+    @property
+    def strangers(self) -> int:
+        """Those of them that named no node of ours."""
+        return sum(not known for known in self._unopened.values())
+
+    def strangers_from(self, remote: str) -> int:
         """Those of one address."""
-        return sum(not life.opened and life.channel.remote == remote for life in self._all)
+        return sum(not known and life.channel.remote == remote for life, known in self._unopened.items())
 
     @property
     def stopping(self) -> bool:
         """Whether newcomers are turned away."""
         return self._stopping
 
-    async def serve(self, channel: Channel) -> None:
-        """One socket, from the challenge to its end."""
+    async def serve(self, channel: Channel, *, known: bool = False) -> None:
+        """One socket, from the challenge to its end; ``known``: its request named a node of ours."""
         life = Life(
             channel=channel,
             home=self,
@@ -116,10 +123,12 @@ class Sessions:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - a coroutine always runs in one
         self._all[life] = task
+        self._unopened[life] = known
         try:
             await life.run()
         finally:
             self._all.pop(life, None)
+            self._unopened.pop(life, None)
 
     async def run(self) -> None:
         """See to everyone's deadlines, for ever."""
@@ -231,6 +240,8 @@ class Sessions:
         if not life.welcome(welcome):
             return
         self._lives[agent.id] = life
+        self._unopened.pop(life, None)
+        self.traffic.opened += 1
         log.info("a session opened", agent=agent.id, name=hello.name, session=life.session_id, remote=_remote(life))
         self._registry.add(agent)
         self._ingest.changed(
@@ -359,6 +370,8 @@ class Sessions:
             code=life.reason,
             detail=life.detail,
         )
+        self.traffic.ends[life.opened, int(life.reason)] += 1
+        self._unopened.pop(life, None)
         if life.opened:
             self._ingest.changed(self._registry.closed(life.agent_id, life.session_id, life.reason, life.detail))
 

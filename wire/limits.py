@@ -4,6 +4,8 @@ import sys
 
 PROTOCOL = "provewire.v1"
 """WebSocket subprotocol: the major version."""
+AGENT_HEADER = "Provewire-Agent"
+"""Of the request that opens the WebSocket: the agent's id. It proves nothing; in a crowd it gets the nodes in first."""
 MINOR_VERSION = 1
 """Minor version this code speaks; hello and welcome settle the smaller of both.
 

@@ -42,7 +42,7 @@ from tests.prover.toy import MIXED, mixed_witness, setup, wtns
 from wire.frames import Capability, Event, EventBody, HeldRange, Hello, JobHeld, Stream
 from wire.inputs import Acknowledged, AgentInput, Ended, Opened
 from wire.jobs import Input, JobState
-from wire.limits import MINOR_VERSION, PROTOCOL
+from wire.limits import AGENT_HEADER, MINOR_VERSION, PROTOCOL
 from wire.session import AgentSession
 from wire.status import NodeStatus
 
@@ -243,7 +243,7 @@ class Peer:
             generation_seen=0,
             now=time.monotonic(),
         )
-        async with dial(self.hub.port) as socket:
+        async with dial(self.hub.port, additional_headers={AGENT_HEADER: self.id}) as socket:
             connection = Connection(self, socket, session)
             if await_welcome:
                 await connection.until(Opened)
