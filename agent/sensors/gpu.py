@@ -31,8 +31,8 @@ ROUND_S = 60.0
 """For a whole round, however many cards are slow."""
 RECYCLE_S = 3600.0
 """A child's life: its successor sees new cards and upgraded drivers."""
-RECYCLE_LOST_S = 30.0
-"""The same while a card is lost or not listed: an old child may not see that it came back."""
+RECYCLE_LOST_S = (30.0, 60.0, 300.0, 600.0)
+"""The same while a card is lost or not listed, one child after the other: an old one may not see that it came back."""
 MISMATCH_RECHECK_S = 60.0
 MISSING_RECHECK_S = 600.0
 """Unless something of the driver's appears or changes before."""
@@ -103,6 +103,7 @@ class GpuSensor:
         self._suspects: dict[int, _Suspect] = {}
         self._count: int | None = None
         self._failures = 0
+        self._lost_lives = 0
         self._start_s = 0.0
         """No child is started before."""
         self._last = Told([], None)
@@ -124,10 +125,10 @@ class GpuSensor:
         if self._abandoned is not None and self._abandoned.gone:
             self._abandoned = None
         failures = self._failures
-        asked = self._abandoned is None and await self._ready(now_s)
-        stuck = not asked and self._abandoned is not None
-        if asked:
-            told = await self._round(Ask(skip=sorted(skip), last=sorted(last)))
+        child = await self._ready(now_s) if self._abandoned is None else None
+        stuck = child is None and self._abandoned is not None
+        if child is not None:
+            told = await self._round(child, Ask(skip=sorted(skip), last=sorted(last)))
         else:
             told = STUCK if stuck else self._last._replace(cards=[], at=None, xids=())
         heard = Heard(
@@ -137,7 +138,7 @@ class GpuSensor:
             told.problem,
             told.said,
             stuck=stuck,
-            waiting=not asked and self._failures == failures,
+            waiting=child is None and self._failures == failures,
             skipped=frozenset(skip),
             xids=told.xids,
             kernel_xids=looked.xids,
@@ -158,36 +159,36 @@ class GpuSensor:
 
     # --- the child ------------------------------------------------------------------------------------------------
 
-    async def _ready(self, now_s: float) -> bool:
-        """Whether there is a child to ask. May leave one that does not go; then the next reading says so."""
-        if self._child is not None and self._is_old(now_s):
-            child, self._child = self._child, None
-            await child.leave()
-            if not child.gone:
-                self._abandoned = child
-                return False
-        if self._child is not None:
-            return True
-        if now_s < self._start_s:
-            return False
+    async def _ready(self, now_s: float) -> Child | None:
+        """The child to ask, if there is one. An old one may not go: then none."""
+        child = self._child
+        if child is not None and (self._stale or now_s - child.started_s >= self._life_s()):
+            await self._dismiss(child)
+            child = None
+        if child is not None or self._abandoned is not None or now_s < self._start_s:
+            return child
         try:
             self._child = await Child.start(
                 self._argv, environ=self._environ, log_path=self._log_path, clock=self._clock
             )
         except OSError as error:
             self._failed(Told([], None, None, Problem.FAILED, f"the NVML process cannot be started: {error}"))
-            return False
+            return None
         self._stale = False
-        return True
+        return self._child
 
-    def _is_old(self, now_s: float) -> bool:
-        assert self._child is not None  # noqa: S101 - the caller has looked
-        life_s = RECYCLE_LOST_S if self._fleet.any_lost else RECYCLE_S
-        return self._stale or now_s - self._child.started_s >= life_s
+    def _life_s(self) -> float:
+        """How long this child lives."""
+        return RECYCLE_LOST_S[min(self._lost_lives, len(RECYCLE_LOST_S) - 1)] if self._fleet.any_lost else RECYCLE_S
 
-    async def _round(self, ask: Ask) -> Told:
-        child = self._child
-        assert child is not None  # noqa: S101 - see `read`
+    async def _dismiss(self, child: Child) -> None:
+        self._child = None
+        self._lost_lives = self._lost_lives + 1 if self._fleet.any_lost else 0
+        await child.leave()
+        if not child.gone:
+            self._abandoned = child
+
+    async def _round(self, child: Child, ask: Ask) -> Told:
         told = await child.ask(ask, silence_s=self._silence_s, round_s=ROUND_S)
         if told.end is None:
             self._child = None
@@ -213,10 +214,7 @@ class GpuSensor:
 
     async def _let_go(self, child: Child, problem: Problem) -> None:
         """End a child whose NVML could not begin: what it could not find, or not fit, it will not find later."""
-        self._child = None
-        await child.leave()
-        if not child.gone:
-            self._abandoned = child
+        await self._dismiss(child)
         wait_s = {Problem.MISSING: MISSING_RECHECK_S, Problem.MISMATCH: MISMATCH_RECHECK_S}.get(problem)
         if wait_s is None:
             wait_s = FAILED_WAIT_S[min(self._failures, len(FAILED_WAIT_S) - 1)]

@@ -130,7 +130,9 @@ class Child:
 
     async def _death(self, at: Begin | None) -> str:
         done, _ = await asyncio.wait({self._exit}, timeout=DEATH_S)
-        how = self._exit.result() if done else "no exit yet"
+        if not done:
+            return f"the NVML process broke off{_where(at)} and did not end"
+        how = self._exit.result()
         said = await asyncio.to_thread(processes.log_tail, self._log_path, LOG_BYTES)
         return f"the NVML process ended{_where(at)} with {how}" + (f": {said}" if said else "")
 

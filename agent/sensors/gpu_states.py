@@ -160,19 +160,16 @@ class Fleet:
             known = self._known(uuid, now_s)
             if card.uuid is not None and (stand_in := self._cards.get(f"index-{card.index}")) is not None:
                 del self._cards[stand_in.reading.uuid]
-            if card.error != 0 or card.reading is None:
-                state, detail = _failing(card)
-                if known.first:
-                    known.reading = msgspec.structs.replace(known.reading, index=card.index)
-                self._move(known, state, detail)
-            else:
-                self._read(known, card, now_s)
+            if card.error == 0 and card.reading is not None:
+                self._read(known, card, card.reading, now_s)
+                continue
+            if known.first:
+                known.reading = msgspec.structs.replace(known.reading, index=card.index)
+            self._move(known, *_failing(card))
         return listed
 
-    def _read(self, known: _Known, card: Card, now_s: float) -> None:
-        assert card.reading is not None  # noqa: S101 - the caller has looked
-        uuid = known.reading.uuid
-        known.reading = msgspec.structs.replace(card.reading, uuid=uuid, state=GpuState.OK, detail="")
+    def _read(self, known: _Known, card: Card, reading: GpuReading, now_s: float) -> None:
+        known.reading = msgspec.structs.replace(reading, uuid=known.reading.uuid, state=GpuState.OK, detail="")
         known.read_s, known.fresh, known.first, known.asleep = now_s, True, False, card.asleep
         if card.asleep:
             self._move(known, GpuState.OK, "asleep: not read, so as not to wake it")

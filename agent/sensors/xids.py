@@ -1,7 +1,7 @@
 """XIDs: the NVIDIA driver's numbered faults. What each means, what to do, and how often each came.
 
-The meanings are from NVIDIA's XID catalogue (of October 2025), and for older cards from those before it. XIDs come from NVML and from the kernel's log, which both miss some: each
-is counted once, however many of the two told of it.
+The meanings are from NVIDIA's XID catalogue (of October 2025), and for older cards from those before it. XIDs come from
+NVML and from the kernel's log, which both miss some: each is counted once, however many of the two told of it.
 """
 
 from collections.abc import Iterator

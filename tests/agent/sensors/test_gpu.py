@@ -242,10 +242,23 @@ async def test_a_card_that_is_not_listed_any_more_stays_listed_here(rig: Rig, nv
     assert states(report) == {3: GpuState.ABSENT}
     assert kinds(report) == ["gpu.lost"]
     assert by_uuid(report)[uuid_of(4)].index == 3, "indices move"
-    await rig.clock.advance(RECYCLE_LOST_S)
+    await rig.clock.advance(RECYCLE_LOST_S[0])
     nvml.set("3 unlisted 0")
     report = await rig.round()
     assert (states(report), kinds(report), len(fresh(report))) == ({}, ["gpu.returned"], 8)
+
+
+async def test_a_card_that_stays_away_is_looked_for_ever_less_often(rig: Rig, nvml: FakeNvml) -> None:
+    nvml.set("3 lost 1")
+    await rig.round()
+    lives: list[float] = []
+    for _ in range(5):
+        pid, since_s = rig.sensor.child_pid, rig.clock.monotonic()
+        while rig.sensor.child_pid == pid:
+            await rig.clock.advance(25.0)
+            await rig.round()
+        lives.append(rig.clock.monotonic() - since_s)
+    assert lives == [30.0, 60.0, 300.0, 600.0, 600.0]
 
 
 async def test_a_lost_card_that_its_next_driver_does_not_list_is_no_news(rig: Rig, nvml: FakeNvml) -> None:

@@ -69,7 +69,7 @@ def test_the_times_are_the_true_ones() -> None:
     for value in (
         f"within {gpu.SILENCE_S:g} s",
         f"after {gpu.RECYCLE_S / 3600:g} hour",
-        f"after {gpu.RECYCLE_LOST_S:g} s while a card is lost",
+        f"after {', '.join(f'{life:g}' for life in gpu.RECYCLE_LOST_S)} s while a card is lost",
         f"every {gpu.MISMATCH_RECHECK_S:g} s after a mismatch",
         f"every {gpu.MISSING_RECHECK_S / 60:g} minutes",
         f"after {', '.join(f'{wait:g}' for wait in gpu.SUSPECT_WAIT_S)} s",
