@@ -6,7 +6,6 @@ creation, and its disk keeps what a power cut leaves; that is where it starts fr
 After a few such crashes in a row it is left alone: the scenario has to come to its end and every promise has to hold.
 """
 
-import contextlib
 import random
 import signal
 import time
@@ -61,8 +60,11 @@ class Sweep:
         disk.arm(number, side)
         where = f"{machine.name}: killed {side.name.lower()} durable effect {number}"
         self._episodes.chaos.say(where)
-        with contextlib.suppress(AssertionError):  # it may die before it listens
+        try:
             self._start()
+        except AssertionError:
+            if not disk.control.crashed:  # it may die before it listens, but only so
+                raise
 
         def crashed() -> bool:
             self._fleet.losses.look()
