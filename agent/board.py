@@ -10,6 +10,7 @@ from agent.clock import Clock
 from agent.outbox import Outbox
 from agent.sensors.gpu import GpuEvent, GpuSensor, Problem
 from agent.sensors.host import HostSensor
+from agent.tally import Sensors
 from wire.engines import EngineReading
 from wire.events import Level, NodeEvent
 from wire.limits import NAME_CHARS_MAX
@@ -34,6 +35,8 @@ class Board:
         self.jobs: Callable[[], Sequence[JobProgress]] = list
         self.outbox: Callable[[], OutboxReading] = lambda: OutboxReading(events_held=0, bytes_held=0)
         self.draining = False
+        self.sensors = Sensors()
+        """How the sensors' reads went."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when the picture may have changed; `agent.push` decides what that is worth."""
         self._hostname = socket.gethostname()[:NAME_CHARS_MAX] or "unknown"
@@ -60,6 +63,7 @@ async def read_host(board: Board, sensor: HostSensor, *, clock: Clock, every_s: 
     """Keep the host's readings fresh; for ever. A read that blocks leaves them empty and holds nobody up."""
     pending: asyncio.Future[HostReading] | None = None
     while True:
+        began_s = clock.monotonic()
         if pending is None:
             pending = asyncio.ensure_future(asyncio.to_thread(sensor.read))
         done, _ = await asyncio.wait({pending}, timeout=HOST_DEADLINE_S)
@@ -68,6 +72,7 @@ async def read_host(board: Board, sensor: HostSensor, *, clock: Clock, every_s: 
         else:
             log.warning("sensor.host_blocked", deadline_s=HOST_DEADLINE_S)
             board.host = HostReading()
+        board.sensors.read("host", began_s, clock.monotonic(), good=bool(done))
         board.changed()
         await clock.sleep(every_s)
 
@@ -76,7 +81,10 @@ async def read_gpus(board: Board, sensor: GpuSensor, *, outbox: Outbox, clock: C
     """Keep the cards' readings fresh; for ever. What happened to them is kept as events."""
     last = Problem.NONE
     while True:
+        began_s = clock.monotonic()
         report = await sensor.read()
+        good = report.problem in {Problem.NONE, Problem.MISSING}
+        board.sensors.read("gpu", began_s, clock.monotonic(), good=good)
         board.gpus = report.gpus
         board.gpu_problem = report.detail
         if report.events:

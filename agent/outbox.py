@@ -19,6 +19,7 @@ from agent.outbox_bounds import Bounds, Counts
 from agent.outbox_file import OutboxFile, OutboxRefused
 from agent.outbox_jobs import JobRecord
 from agent.outbox_rows import stream_of
+from agent.tally import Timing
 from wire.frames import (
     Event,
     EventBody,
@@ -59,6 +60,8 @@ class Outbox:
         """Ranges held, as of the last completed call."""
         self.reading: OutboxReading = file.reading()
         self._counts = file.counts()
+        self.commits = Timing()
+        """From the call to what is durable."""
         self.on_append: Callable[[], None] = lambda: None
         """Called on the loop after something was stored."""
 
@@ -136,7 +139,9 @@ class Outbox:
         Raises:
             OutboxRefused: the disk did not take them.
         """
+        began_s = self._clock.monotonic()
         numbers = await self._call(self._file.append, stamped, marks)
+        self.commits.add(self._clock.monotonic() - began_s)
         if stamped:
             self.on_append()
         return numbers

@@ -6,6 +6,7 @@ from agent.board import Board
 from agent.clock import Clock
 from agent.outbox import Outbox
 from agent.sensors.cuzk.sensor import CuzkSensor
+from wire.engines import EngineState
 from wire.frames import Level
 
 log = structlog.get_logger(__name__)
@@ -19,6 +20,9 @@ async def read_engines(board: Board, sensor: CuzkSensor, *, outbox: Outbox, cloc
     while True:
         began_s = clock.monotonic()
         report = await sensor.read()
+        if report.reading is not None:
+            good = report.reading.state is EngineState.OK
+            board.sensors.read("cuzk", began_s, clock.monotonic(), good=good)
         engines = [] if report.reading is None else [report.reading]
         if engines != board.engines:
             board.engines = engines
