@@ -29,6 +29,9 @@ from wire.status import NodeStatus
 
 log = structlog.get_logger(__name__)
 
+NOTES_AT_ONCE = 50
+"""Whole statuses put into words without a pause: some milliseconds of the event loop."""
+
 _STATUS_JSON = msgspec.json.Decoder(NodeStatus)
 _packed = msgspec.msgpack.Encoder().encode
 """For the size of events: the frame's own bytes are not known here any more."""
@@ -115,6 +118,8 @@ class Ingest:
         self._to_note.add(agent_id)
         self._clocks.of(agent_id, node.epoch).heard(received.monotonic_ns, now_ms)
         told, state_changed = received.told, node.state is not state_before
+        if told.gpus is not UNSET:
+            self._registry.remarks.cards(agent_id, [gpu.uuid for gpu in told.gpus])
         self._bus.publish(NodeChanged(node, state_changed or _of_state(received), told.jobs is not UNSET))
         if state_changed or told.workers is not UNSET or told.draining is not UNSET:
             self._desk.wake()
@@ -143,18 +148,19 @@ class Ingest:
 
     async def note(self) -> None:
         """Write down who was heard since the last time."""
-        agents, self._to_note = self._to_note, set()
-        notes = [
-            StatusNote(
-                agent_id=node.id,
-                heard_at_ms=node.last_heard_at_ms,
-                packed=None if node.status_at_ms is None else msgspec.json.encode(node.status),
-            )
-            for agent_id in agents
-            if (node := self._registry.node(agent_id)) is not None and node.last_heard_at_ms is not None
-        ]
-        if notes:
-            await self._store.note_status(notes)
+        agents, self._to_note = sorted(self._to_note), set()
+        for start in range(0, len(agents), NOTES_AT_ONCE):
+            notes = [
+                StatusNote(
+                    agent_id=node.id,
+                    heard_at_ms=node.last_heard_at_ms,
+                    packed=None if node.status_at_ms is None else msgspec.json.encode(node.status),
+                )
+                for agent_id in agents[start : start + NOTES_AT_ONCE]
+                if (node := self._registry.node(agent_id)) is not None and node.last_heard_at_ms is not None
+            ]
+            if notes:
+                await self._store.note_status(notes)
 
 
 def _nothing_to_apply(_body: EventBody) -> None:

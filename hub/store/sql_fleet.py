@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from hub.ids import uuid7
 from hub.store.base import PAGE_MAX
@@ -69,13 +69,24 @@ def note_reason(connection: Connection, agent_id: str, now_ms: int, reason_code:
     )
 
 
+_HEARD = (
+    update(AGENTS).where(AGENTS.c.id == bindparam("of_agent")).values(last_heard_at_ms=bindparam("last_heard_at_ms"))
+)
+_HEARD_AND_STATUS = _HEARD.values(last_status=bindparam("last_status"))
+
+
 def note_status(connection: Connection, notes: Sequence[StatusNote]) -> None:
-    """When agents were last heard, and their last status."""
-    for note in notes:
-        values: dict[str, object] = {"last_heard_at_ms": note.heard_at_ms}
-        if note.packed is not None:
-            values["last_status"] = note.packed
-        connection.execute(update(AGENTS).where(AGENTS.c.id == note.agent_id).values(values))
+    """When agents were last heard, and their last status: all in two statements."""
+    heard = [{"of_agent": note.agent_id, "last_heard_at_ms": note.heard_at_ms} for note in notes if note.packed is None]
+    with_status = [
+        {"of_agent": note.agent_id, "last_heard_at_ms": note.heard_at_ms, "last_status": note.packed}
+        for note in notes
+        if note.packed is not None
+    ]
+    if heard:
+        connection.execute(_HEARD, heard)
+    if with_status:
+        connection.execute(_HEARD_AND_STATUS, with_status)
 
 
 def agent(connection: Connection, agent_id: str) -> Agent | None:
