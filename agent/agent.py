@@ -33,6 +33,7 @@ from agent.local import LocalView
 from agent.local_status import LocalStatus, by_name, hub_view, is_healthy, one_line, streams_view
 from agent.logs.own import OwnLog
 from agent.logs.shipper import LogShipper, WorkerLog, open_shipper
+from agent.metrics import LoopLag, Parts, render
 from agent.notify import Notifier, keep_told
 from agent.outbox import Outbox, open_outbox
 from agent.reasons import load_reasons
@@ -153,8 +154,13 @@ class Agent:
         await self._say_started(outbox)
         board = self._board
         board.outbox = lambda: outbox.reading
+        lag = LoopLag()
         view = LocalView(
-            lambda: self._snapshot(outbox), socket_path=config.socket_path, local=config.local, clock=self._clock
+            lambda: self._snapshot(outbox),
+            metrics=lambda: render(self._metrics_parts(outbox, lag)),
+            socket_path=config.socket_path,
+            local=config.local,
+            clock=self._clock,
         )
         await view.start()
         stack.push_async_callback(view.close)
@@ -172,6 +178,7 @@ class Agent:
         tasks.start(self._shipper.run())
         tasks.start(view.serve_loopback(), ends=True)
         tasks.start(view.keep_clear())
+        tasks.start(lag.run())
         tasks.start(keep_told(notifier, self._one_line, clock=self._clock, watchdog_s=config.watchdog_s))
         tasks.start(
             read_host(board, HostSensor(config.data_dir, config.environ), clock=self._clock, every_s=config.readings_s)
@@ -383,6 +390,19 @@ class Agent:
     def _one_line(self) -> str:
         return one_line(self._view, self._clock.monotonic())
 
+    def _metrics_parts(self, outbox: Outbox, lag: LoopLag) -> Parts:
+        return Parts(
+            version=self._version,
+            started_s=self._started_s,
+            clock=self._clock,
+            view=self._view,
+            board=self._board,
+            outbox=outbox,
+            outbox_bytes_max=self._config.outbox.bytes_max,
+            lag=lag,
+            logs=None if self._shipper is None else self._shipper.counts(),
+        )
+
     def _snapshot(self, outbox: Outbox) -> LocalStatus:
         now_s = self._clock.monotonic()
         board = self._board
@@ -404,6 +424,7 @@ class Agent:
             observe=self._config.observe,
             engines=by_name(board.engines),
             streams=streams_view(outbox.counts),
+            logs=by_name(self._shipper.readings() if self._shipper is not None else []),
         )
 
 

@@ -1,6 +1,7 @@
 """The local view: what the agent knows, as JSON on a unix socket and on loopback. No credentials, so nothing secret.
 
-``/status`` is the whole picture. ``/healthz`` is 200 only while the hub acknowledges: running alone is not health.
+``/status`` is the whole picture, ``/metrics`` what Prometheus reads of it. ``/healthz`` is 200 only while the hub
+acknowledges: running alone is not health.
 """
 
 import asyncio
@@ -32,6 +33,7 @@ CONNECTION_S = 10.0
 CONNECTIONS_MAX = 64
 ASK_S = 5.0
 ANSWER_BYTES_MAX = 1024 * 1024
+METRICS_TYPE = "text/plain; version=0.0.4"
 FORBIDDEN = 403
 UNHEALTHY = 503
 OK = 200
@@ -43,14 +45,27 @@ class LocalView:
     """Serves the view. ``start`` once, ``close`` once."""
 
     def __init__(
-        self, snapshot: Callable[[], LocalStatus], *, socket_path: Path, local: tuple[str, int] | None, clock: Clock
+        self,
+        snapshot: Callable[[], LocalStatus],
+        *,
+        metrics: Callable[[], bytes],
+        socket_path: Path,
+        local: tuple[str, int] | None,
+        clock: Clock,
     ) -> None:
         self._snapshot = snapshot
+        self._metrics_text = metrics
         self._socket_path = socket_path
         self._local = local
         self._clock = clock
         application = web.Application(middlewares=[_loopback_only], client_max_size=1024)
-        application.add_routes([web.get("/status", self._status), web.get("/healthz", self._healthz)])
+        application.add_routes(
+            [
+                web.get("/status", self._status),
+                web.get("/healthz", self._healthz),
+                web.get("/metrics", self._metrics),
+            ]
+        )
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_S)
         self.address: tuple[str, int] | None = None
         """Where it listens on loopback, once it does."""
@@ -112,6 +127,9 @@ class LocalView:
 
     async def _status(self, _: web.Request) -> web.StreamResponse:
         return _json(self._snapshot(), OK)
+
+    async def _metrics(self, _: web.Request) -> web.StreamResponse:
+        return web.Response(body=self._metrics_text(), headers={"Content-Type": METRICS_TYPE})
 
     async def _healthz(self, _: web.Request) -> web.StreamResponse:
         status = self._snapshot()

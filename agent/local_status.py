@@ -67,6 +67,8 @@ class LocalStatus(Struct, frozen=True):
     observe: bool
     engines: object = ()
     streams: dict[str, StreamView] = {}
+    logs: object = ()
+    """Every log that is shipped: its source, state, and what is wrong with it."""
 
 
 class Health(Struct, frozen=True):

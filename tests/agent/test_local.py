@@ -47,7 +47,9 @@ class Serving:
         self.clock = VirtualClock()
         self.uplink = UplinkView(url="https://hub.example.org")
         self.path = folder / "agent.sock"
-        self.view = LocalView(self.snapshot, socket_path=self.path, local=local, clock=self.clock)
+        self.view = LocalView(
+            self.snapshot, metrics=lambda: b"figures 1\n", socket_path=self.path, local=local, clock=self.clock
+        )
 
     def snapshot(self) -> LocalStatus:
         return LocalStatus(
@@ -118,6 +120,15 @@ async def test_engines_are_shown_by_long_names_all_the_way_down(tmp_path: Path) 
         (engine,) = (await made.status())["engines"]
         assert (engine["state"], engine["queued"]) == ("ok", None)
         assert (engine["jobs"][0]["partitions_done"], engine["keys"][0]["bytes"]) == (0, 5)
+
+
+async def test_metrics_are_served_to_this_machine_alone(tmp_path: Path) -> None:
+    port = unused_port()
+    async with serving(tmp_path, ("127.0.0.1", port)) as made:
+        await made.view.serve_loopback()
+        url = f"http://127.0.0.1:{port}/metrics"
+        assert await get(url) == (200, "figures 1\n")
+        assert (await get(url, Host="evil.example.org"))[0] == 403
 
 
 async def test_streams_and_past_reasons_are_shown(tmp_path: Path) -> None:
