@@ -6,8 +6,10 @@ shows. That very certificate is asked for, so that one signed by ourselves, or f
 
 import json
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -75,6 +77,32 @@ class HubHere:
         if not isinstance(made, dict):
             raise CommandError(f"what answers at {self._local.geturl()} is no hub of ours: it sent no object")
         return made
+
+    @contextmanager
+    def stream(self, path: str, accept: str) -> Iterator[HTTPResponse]:
+        """One request whose answer is read as it comes; a silence of `DEADLINE_S` ends it with a ``TimeoutError``.
+
+        Raises:
+            Unreachable: nobody answers, or somebody else, or the hub is too busy.
+            UsageError: the hub refuses what was asked.
+            CommandError: it failed.
+        """
+        connection = self._connect()
+        try:
+            try:
+                connection.request("GET", path, headers={"Authorization": f"Bearer {self._token}", "Accept": accept})
+                answer = connection.getresponse()
+            except (OSError, HTTPException) as failed:
+                raise Unreachable(f"the hub at {self._local.geturl()} does not answer: {failed}") from failed
+            if answer.status >= 400:  # noqa: PLR2004 - HTTP's border of errors
+                detail = _detail(answer.read(ANSWER_BYTES_MAX), answer.status)
+                if answer.status == 503:  # noqa: PLR2004 - it may be over at the next try
+                    raise Unreachable(f"the hub cannot answer now: {detail}")
+                kind = UsageError if answer.status < 500 else CommandError  # noqa: PLR2004 - of whose fault it is
+                raise kind(f"the hub refused: {detail}")
+            yield answer
+        finally:
+            connection.close()
 
     def _connect(self) -> HTTPConnection:
         """Connect, past any proxy, and see that it is the hub before the token is sent."""

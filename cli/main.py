@@ -26,6 +26,7 @@ COMMANDS = {
     "supervise": "cli.supervise",
     "enroll": "cli.enroll",
     "login": "cli.login",
+    "logs": "cli.node_logs",
     "status": "cli.status",
     "prove": "cli.prove",
     "verify": "cli.verify",

@@ -32,6 +32,7 @@ def lines(status: Json, *, now_ms: int) -> Iterator[Line]:
     yield from _workers(status)
     yield from _jobs(status["jobs"])
     yield from _outbox(status)
+    yield from _logs(status)
 
 
 def labelled(label: str, spans: Iterable[Span]) -> Line:
@@ -209,6 +210,17 @@ def _outbox(status: Json) -> Iterator[Line]:
     refused = [f"{each['refused']} {name}" for name, each in streams.items() if each["refused"]]
     if refused:
         yield labelled("", [(f"lost, because the disk took nothing: {', '.join(refused)}", BAD)])
+
+
+def _logs(status: Json) -> Iterator[Line]:
+    """Only those that cannot be read: the others are what one expects."""
+    rows = [
+        [(each["state"], ODD), (each["source"], ""), (each["detail"], "")]
+        for each in status.get("logs", ())
+        if each["state"] != "reading"
+    ]
+    for row in columns(rows):
+        yield labelled("log", row)
 
 
 # --- words ----------------------------------------------------------------------------------------------------------

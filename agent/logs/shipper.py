@@ -197,7 +197,9 @@ async def open_shipper(
         if worker.file is not None:
             kept, there = marks.get(f"log:{worker.file}"), worker.file.exists()
             sources.append(
-                FileSource(name, worker.file, kept=kept, from_end=there, clock=clock, plain_level=Level.WARNING)
+                FileSource(
+                    name, worker.file, kept=kept, from_end=there, named=False, clock=clock, plain_level=Level.WARNING
+                )
             )
         elif worker.unit:
             kept = marks.get(f"log:unit:{worker.unit}")
@@ -207,7 +209,9 @@ async def open_shipper(
     for path in settings.files:
         kept = marks.get(f"log:{path}")
         sources.append(
-            FileSource(file_source(path), path, kept=kept, from_end=True, clock=clock, plain_level=Level.INFO)
+            FileSource(
+                file_source(path), path, kept=kept, from_end=True, named=True, clock=clock, plain_level=Level.INFO
+            )
         )
     for unit in settings.units:
         kept = marks.get(f"log:unit:{unit}")

@@ -103,12 +103,17 @@ class _Trouble:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._said = ""
         self.text = ""
 
-    async def now(self, text: str, shipping: Shipping) -> None:
+    async def now(self, text: str, shipping: Shipping, *, expected: bool = False) -> None:
+        """The present trouble, empty for none. What is ``expected`` is shown, and no event."""
         if text == self.text:
             return
-        before, self.text = self.text, text
+        before, self.text = self._said, text
+        if expected:
+            return
+        self._said = text
         if text:
             log.warning("logs.unreadable", source=self._name, detail=text)
             await shipping.say("log.unreadable", f"{self._name}: {text}", Level.WARNING, source=self._name)
@@ -121,13 +126,24 @@ class FileSource:
     """A file followed by name. Its reads run in a thread of its own: a dead network drive holds up nobody else."""
 
     def __init__(
-        self, name: str, path: Path, *, kept: bytes | None, from_end: bool, clock: Clock, plain_level: Level
+        self,
+        name: str,
+        path: Path,
+        *,
+        kept: bytes | None,
+        from_end: bool,
+        named: bool,
+        clock: Clock,
+        plain_level: Level,
     ) -> None:
         self.name = name
         self.mark_name = f"log:{path}"
         place = _decoded(kept, Place)
         self._kept = kept if place is not None else None
         self._tail = FileTail(path, place, from_end=from_end)
+        self._missing = False
+        self._named = named
+        """By the operator, who may have misspelt it; a worker's log is made when the worker is."""
         self._clock = clock
         self._plain_level = plain_level
         self._trouble = _Trouble(name)
@@ -138,7 +154,7 @@ class FileSource:
         trouble = self._trouble.text
         state = SourceState.READING
         if trouble:
-            state = SourceState.WAITING if trouble.endswith("(yet)") else SourceState.UNREADABLE
+            state = SourceState.WAITING if self._missing else SourceState.UNREADABLE
         return SourceReading(self.name, state, trouble)
 
     async def run(self, shipping: Shipping) -> None:
@@ -147,12 +163,13 @@ class FileSource:
         try:
             while True:
                 chunk = await loop.run_in_executor(self._executor, self._tail.read, self._clock.monotonic())
+                self._missing = chunk.missing
                 if chunk.missed:
                     detail = (
                         f"{self.name}: lines were missed: the file was replaced, and the rest of the old one is gone"
                     )
                     await shipping.say("log.missed", detail, Level.WARNING, source=self.name)
-                await self._trouble.now(chunk.problem, shipping)
+                await self._trouble.now(chunk.problem, shipping, expected=chunk.missing and not self._named)
                 taken = [
                     Taken(parsed(text, plain_level=self._plain_level), msgspec.json.encode(line.place))
                     for line in chunk.lines

@@ -58,6 +58,8 @@ class Chunk(Struct, frozen=True):
     """After it; None while there never was a file."""
     problem: str = ""
     """Why it cannot be read now."""
+    missing: bool = False
+    """The problem is that there is no such file."""
     missed: bool = False
     """Lines were lost: the file was replaced and the rest of the old one is gone."""
     more: bool = False
@@ -99,7 +101,7 @@ class FileTail:
                 more = self._rotate(now_s, lines)
         except FileNotFoundError:
             self._from_end = False  # what comes later is read from its beginning
-            return Chunk(place=self._place, problem=f"{self._path} does not exist (yet)")
+            return Chunk(place=self._place, problem=f"{self._path} does not exist (yet)", missing=True)
         except OSError as error:
             self.close()
             return Chunk(place=self._place, problem=f"{self._path} cannot be read: {error.strerror or error}")

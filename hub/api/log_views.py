@@ -48,6 +48,7 @@ class LogBeat(Struct, frozen=True, tag_field="kind", tag="beat"):
     """A sign of life of a stream that has nothing to tell."""
 
     time_ms: UnixMs
+    after: Annotated[int, Meta(description="the id to go on from, though nothing was told")]
 
 
 class LogSkipped(Struct, frozen=True, tag_field="kind", tag="skipped"):

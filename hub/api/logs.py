@@ -220,7 +220,7 @@ class _Stream:
             if page.next is None:
                 behind_counts = True
                 if not await self._follower.more(BEAT_S):
-                    await self._say("beat", LogBeat(self._clock.time_ms()))
+                    await self._say("beat", LogBeat(self._clock.time_ms(), after))
             elif behind_counts:
                 after = await self._caught_up(after)
 

@@ -136,6 +136,10 @@ STATUS: dict[str, Any] = {
         "logs": {"events": 0, "bytes": 0, "dropped": {"size": 3, "age": 1}, "refused": 0},
     },
     "observe": False,
+    "logs": [
+        {"source": "agent", "state": "reading", "detail": ""},
+        {"source": "file:/a", "state": "waiting", "detail": "/a does not exist (yet)"},
+    ],
 }
 PEOPLE = """\
 node-[red]a[/red]  NOT HEALTHY  agent 1.2.3, pid 11, up 2 h 2 min
@@ -164,6 +168,7 @@ job      01890a5d-aa  attempt 2  msm_h  3/4  1 min 1 s
 outbox   1007 events held, 120.5 KiB: 7 events, 1000 readings
          dropped: 4 readings (age), 3 logs (size), 1 logs (age)
          lost, because the disk took nothing: 5 readings
+log      waiting  file:/a  /a does not exist (yet)
 """
 QUIET = """\
 node-b  healthy  agent 1.2.3, pid 11, up 5 s  observes only
@@ -200,7 +205,7 @@ def test_a_quiet_node_of_an_older_agent_takes_five_lines() -> None:
         "jobs": [],
         "outbox": {"events_held": 0, "bytes_held": 0, "dropped": 0},
     }
-    del quiet["engines"], quiet["streams"]
+    del quiet["engines"], quiet["streams"], quiet["logs"]
     assert shown(quiet) == QUIET
 
 
