@@ -9,7 +9,7 @@ import psutil
 
 from tests.agent.sensors.cuzk.fake_daemon import daemon
 from tests.agent.sensors.cuzk.fake_engine import FakeEngine
-from tests.e2e.rig import Agent, Hub, Rig, until
+from tests.e2e.rig import Agent, Hub, Rig, UnixConnection, until
 
 CUDA = ("libcuda", "pycuda", "libnvrtc", "libprovewire")
 
@@ -46,6 +46,16 @@ def wait_event(hub: Hub, kind: str, **fields: Any) -> dict[str, Any]:
     return until(there, f"{kind} with {fields} at the hub")
 
 
+def metrics(agent: Agent) -> set[str]:
+    """The lines of the agent's own metrics."""
+    connection = UnixConnection(agent.folder / "agent.sock")
+    try:
+        connection.request("GET", "/metrics")
+        return set(connection.getresponse().read().decode().splitlines())
+    finally:
+        connection.close()
+
+
 def mapped(agent: Agent) -> dict[int, str]:
     """The memory maps of the agent and of every process below it."""
     assert agent.process is not None
@@ -78,6 +88,10 @@ def test_a_cuzk_daemon_is_seen_at_the_hub_and_nothing_of_cuda_is_loaded(rig: Rig
         assert shown["queued"] == 3
         (job,) = shown["jobs"]
         assert (job["id"], job["state"], job["partitions_done"]) == ("ps-porep-1000-7-4411", "running", 1)
+
+        lines = metrics(agent)
+        assert 'provewire_agent_engine_state{engine="cuzk",state="ok"} 1.0' in lines
+        assert 'provewire_agent_session_state{state="open"} 1.0' in lines
 
         engine.fail_partition("ps-porep-1000-7-4411", 1)
         failed = wait_event(hub, "engine.job_failed", job="ps-porep-1000-7-4411")
