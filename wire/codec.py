@@ -9,7 +9,7 @@ the packed bytes and is packed again exactly as it came. Whatever the bytes, dec
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, NoReturn, cast, get_args
+from typing import Any, NoReturn, TypeVar, cast, get_args
 
 import msgpack
 import msgspec
@@ -32,6 +32,7 @@ from wire.limits import (
 )
 from wire.worker import LENGTH_BYTES, FromWorker, ToWorker
 
+Outside = TypeVar("Outside", bound=Struct)
 _SIGNATURE_KEY = "sig"
 _UNPACK_ERRORS = (ValueError, TypeError, OverflowError, RecursionError)
 """All that msgpack raises for bad input: most of its own errors are ValueErrors."""
@@ -243,6 +244,16 @@ def decode_event(data: bytes) -> Event:
         unpacker = _raw_reader(data)
         _take_body(unpacker, plain, data)
     return cast("Event", _converted(plain, Event))
+
+
+def decode_signed_status(data: bytes, kind: type[Outside]) -> Outside:
+    """A struct that travels outside of any session, as `wire.signed_status` declares it.
+
+    Raises:
+        FrameTooLarge: longer than ``FRAME_BYTES_MAX``.
+        MalformedFrame: not of its declared shape.
+    """
+    return cast("Outside", _converted(_unpacked(data, FRAME_BYTES_MAX), kind))
 
 
 def _unknown(tag: str, other_direction: dict[str, type[Struct]], state: str) -> UnknownFrame:

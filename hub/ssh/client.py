@@ -73,12 +73,11 @@ class Client:
         environ: of the children; the agent socket and the locale are set here.
     """
 
-    def __init__(self, way: Way, clock: Clock, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, way: Way, clock: Clock, environ: Mapping[str, str]) -> None:
         self._way = way
         self._clock = clock
         kept = {"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH", "LD_PRELOAD"}
-        surroundings = os.environ if environ is None else environ
-        self._environ = {name: value for name, value in surroundings.items() if name in kept} | {"LC_ALL": "C.UTF-8"}
+        self._environ = {name: value for name, value in environ.items() if name in kept} | {"LC_ALL": "C.UTF-8"}
 
     @property
     def way(self) -> Way:

@@ -155,12 +155,12 @@ class HubSide:
             "alive_count_max": 2,
         }
         self.way = Way(**{**fields, **changes})  # type: ignore[arg-type]  # a test's own fields
-        self.client = Client(self.way, SystemClock())
+        self.client = Client(self.way, SystemClock(), os.environ)
 
     def with_way(self, **changes: object) -> Client:
         """A client with another way."""
         fields = {name: getattr(self.way, name) for name in Way.__struct_fields__}
-        return Client(Way(**{**fields, **changes}), SystemClock())
+        return Client(Way(**{**fields, **changes}), SystemClock(), os.environ)
 
     def knows(self, server: Sshd) -> None:
         with self.known_hosts.open("a", encoding="ascii") as file:

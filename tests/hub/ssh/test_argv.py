@@ -1,5 +1,6 @@
 """The command line: what must hold stands first, nothing is expanded, the frame tells output from noise."""
 
+import os
 import re
 import shlex
 import stat
@@ -168,7 +169,7 @@ async def test_no_target_reaches_ssh_as_an_option(tmp_path: Path) -> None:
     recorder = tmp_path / "ssh"
     recorder.write_text(RECORDER.format(out=out))
     recorder.chmod(recorder.stat().st_mode | stat.S_IXUSR)
-    client = Client(Way(**{**_fields(WAY), "ssh": str(recorder), "multiplexed": False}), SystemClock())  # type: ignore[arg-type]  # a test's own
+    client = Client(Way(**{**_fields(WAY), "ssh": str(recorder), "multiplexed": False}), SystemClock(), os.environ)  # type: ignore[arg-type]  # a test's own
     texts = ["root@h", "ssh -p 7 a@b", "-oProxyCommand=x", "$(touch x)@h", "root@h;id", "ssh://u@[::1]:2200", "a\nb"]
     taken = []
     for text in texts:

@@ -509,5 +509,5 @@ async def test_through_a_jump_host_and_one_that_refuses(hub: HubSide, server: Ss
 
 def test_the_way_is_a_value() -> None:
     assert Client(
-        Way(identities=(), known_hosts=Path("/h"), runtime_dir=Path("/r")), SystemClock()
+        Way(identities=(), known_hosts=Path("/h"), runtime_dir=Path("/r")), SystemClock(), {}
     ).way.identities == ()  # fmt: skip
