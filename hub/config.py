@@ -346,7 +346,7 @@ def _check(config: Config) -> None:
     if list(keeps_s) != sorted(keeps_s) or config.keep_raw_s < KEEP_RAW_MIN_S:
         raise ConfigError(
             f"{KEEP_RAW_MIN_S:g} <= keep_raw_s <= keep_minute_s <= keep_ten_minutes_s <= keep_hour_s must hold, "
-            f"since each tier is made from the one before; not {', '.join(f'{keep_s:g}' for keep_s in keeps_s)}"
+            f"since each tier is made from the one before; not {', '.join(f'{keep_s:.0f}' for keep_s in keeps_s)}"
         )
     if config.public_url and not config.public_url.startswith(("http://", "https://")):
         raise ConfigError(f"public_url: {config.public_url!r} must begin with http:// or https://")

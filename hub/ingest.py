@@ -68,6 +68,9 @@ class Ingest:
         A node beyond its quota waits here, so that its next events wait in its own outbox.
         """
         verdict = self.quotas.judge(agent_id, epoch, stream, len(events), len(_packed(events)))
+        if verdict.news:
+            log.warning("a node is slowed down", agent=agent_id, stream=stream.value)
+            await self._desk.note(agent_id, "quota.slowed", verdict.news)
         if verdict.wait_s > 0.0:
             await asyncio.sleep(verdict.wait_s)
         if stream is Stream.JOBS:

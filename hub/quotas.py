@@ -21,6 +21,9 @@ from wire.events import Stream
 DAY_S = 86_400.0
 WAIT_MAX_S = 10.0
 """A batch waits no longer, so that the node's heartbeats come through between two of them. What it owes stays owed."""
+WAIT_TOLD_S = 1.0
+"""A shorter wait is not worth telling."""
+TELL_EVERY_S = 3600.0
 EPOCHS_PER_DAY = 1000.0
 """New epochs a node may open: each leaves rows behind for good. An agent that crashes every two minutes stays below."""
 EPOCHS_BURST = 200
@@ -46,18 +49,21 @@ class Verdict(NamedTuple):
     """Wait so long before it is stored."""
     left_out: str = ""
     """Why its content is not stored; empty if it is."""
+    news: str = ""
+    """That the node is slowed down, for its operator; once in a while."""
 
 
 class _Account:
     """What one node has used."""
 
-    __slots__ = ("bytes", "epochs", "epochs_rate", "rates")
+    __slots__ = ("bytes", "epochs", "epochs_rate", "rates", "told_again_s")
 
     def __init__(self, epochs_rate: TokenBucket) -> None:
         self.rates: dict[Stream, TokenBucket] = {}
         self.bytes: dict[str, TokenBucket] = {}
         self.epochs: dict[str, None] = {}
         self.epochs_rate = epochs_rate
+        self.told_again_s = 0.0
 
 
 class Quotas:
@@ -95,7 +101,14 @@ class Quotas:
             wait_s = max(wait_s, _pay(self._day(account, "jobs and events"), size_bytes))
         wait_s = min(wait_s, WAIT_MAX_S)
         self.waited_s_total += wait_s
-        return Verdict(wait_s, left_out)
+        return Verdict(wait_s, left_out, self._news(account, stream, wait_s))
+
+    def _news(self, account: _Account, stream: Stream, wait_s: float) -> str:
+        now_s = self._clock.monotonic()
+        if wait_s < WAIT_TOLD_S or now_s < account.told_again_s:
+            return ""
+        account.told_again_s = now_s + TELL_EVERY_S
+        return f"the node sends {stream} faster than its quota, or in too many epochs: the hub takes them more slowly"
 
     def forget(self, agent_id: str) -> None:
         """The node is gone."""

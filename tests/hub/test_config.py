@@ -65,6 +65,9 @@ def test_every_field_is_a_documented_setting_and_the_other_way_round() -> None:
         ),
         ({"PROVEWIRE_STALE_AFTER_S": "60"}, "heartbeat_s < stale_after_s < lost_after_s must hold"),
         ({"PROVEWIRE_HEARTBEAT_S": "0.001"}, "heartbeat_s must be at least"),
+        ({"PROVEWIRE_KEEP_RAW_S": "60"}, "3600 <= keep_raw_s <= keep_minute_s"),
+        ({"PROVEWIRE_KEEP_HOUR_S": "86400"}, "since each tier is made from the one before; not 90000, 1209600"),
+        ({"PROVEWIRE_NODE_LOG_BYTES_PER_DAY": "0"}, "node_log_bytes_per_day must be greater than 0"),
         ({"PROVEWIRE_PUBLIC_URL": "hub.example.org"}, "public_url: 'hub.example.org' must begin with"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 
 from hub import ports
 from hub.rollups import Tier
-from tests.hub.rig import Connection, Peer, running_hub
+from tests.hub.rig import WAIT_S, Connection, Peer, RunningHub, running_hub
 from wire.frames import Event, EventBody, LogRecord, NodeEvent, Readings, Stream
 from wire.readings import GpuReading, HostReading
 from wire.status import NodeStatus
@@ -68,6 +68,7 @@ async def test_events_beyond_the_quota_wait_at_their_node_and_at_no_other(tmp_pa
         async with bad.connect() as connection, good.connect() as other:
             assert await flood(connection, Stream.EVENTS, NodeEvent("k", "x" * 2_000), 1) == 60
             stuck = asyncio.create_task(flood_on(connection))
+            await until_told(hub, bad, "quota.slowed")
             assert await flood(other, Stream.EVENTS, NodeEvent("k", "mine"), 5) == 300
             kept = await hub.store.heads(bad.id, [bad.epoch])
             stuck.cancel()
@@ -76,11 +77,17 @@ async def test_events_beyond_the_quota_wait_at_their_node_and_at_no_other(tmp_pa
         assert len(await hub.store.node_events(good.id)) == 300
 
 
+async def until_told(hub: RunningHub, peer: Peer, kind: str) -> None:
+    """Until the hub has written down something of this kind about a node."""
+    async with asyncio.timeout(WAIT_S):
+        while kind not in {event.kind for event in await hub.store.hub_events(peer.id)}:
+            await asyncio.sleep(0.01)
+
+
 async def flood_on(connection: Connection) -> None:
     """As `flood`, without waiting for what is acknowledged."""
     for number in range(1, 6):
         await connection.events(Stream.EVENTS, *[NodeEvent("k", "x" * 2_000)] * 60, first=60 * number + 1)
-        await asyncio.sleep(0)
 
 
 async def test_a_jump_of_the_nodes_clock_does_not_bend_its_series(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ def quotas(clock: FakeClock) -> Quotas:
 
 @pytest.mark.parametrize("stream", Stream)
 def test_a_burst_passes_and_what_is_beyond_the_rate_waits(stream: Stream, quotas: Quotas, clock: FakeClock) -> None:
-    assert quotas.judge("a", "e", stream, 120, 1) == (0.0, "")
-    assert quotas.judge("a", "e", stream, 20, 1) == (2.0, ""), "it waits for what came before it"
+    assert quotas.judge("a", "e", stream, 120, 1) == (0.0, "", "")
+    assert quotas.judge("a", "e", stream, 20, 1)[:2] == (2.0, ""), "it waits for what came before it"
     clock.move(2.0)
     assert quotas.judge("a", "e", stream, 0, 1).wait_s == 2.0
     clock.move(2.0)
@@ -50,7 +50,7 @@ def test_bytes_beyond_a_day_are_left_out_with_a_reason(stream: Stream, quotas: Q
     assert quotas.judge("a", "e", stream, 1, 8_000).left_out == ""
     assert quotas.judge("a", "e", stream, 1, 8_000).left_out == "", "the last that fits may be larger than what is left"
     verdict = quotas.judge("a", "e", stream, 5, 8_000)
-    assert verdict == (0.0, f"the node sent more {stream} than 8640 bytes a day")
+    assert verdict == (0.0, f"the node sent more {stream} than 8640 bytes a day", "")
     assert quotas.left_out_total[stream] == 5
     clock.move(DAY_S)
     assert quotas.judge("a", "e", stream, 1, 8_000).left_out == ""
@@ -69,7 +69,7 @@ def test_over_many_days_no_more_is_taken_than_the_days_bytes_and_one_batch(quota
 def test_a_day_away_may_be_brought_at_once(quotas: Quotas, clock: FakeClock) -> None:
     quotas.judge("a", "e", Stream.READINGS, 1, 8_640)
     clock.move(DAY_S)
-    assert quotas.judge("a", "e", Stream.READINGS, 1, 8_640) == (0.0, "")
+    assert quotas.judge("a", "e", Stream.READINGS, 1, 8_640) == (0.0, "", "")
 
 
 def test_new_epochs_without_end_are_slowed_down(quotas: Quotas) -> None:
@@ -78,6 +78,17 @@ def test_new_epochs_without_end_are_slowed_down(quotas: Quotas) -> None:
     assert min(waits[EPOCHS_BURST + 1 :]) == WAIT_MAX_S
     fresh = Quotas(FakeClock(), LIMITS)
     assert {fresh.judge("a", "e", Stream.EVENTS, 0, 0).wait_s for _ in range(2 * EPOCHS_BURST)} == {0.0}
+
+
+def test_that_a_node_is_slowed_down_is_told_once_an_hour(quotas: Quotas, clock: FakeClock) -> None:
+    quotas.judge("a", "e", Stream.EVENTS, 105, 1)
+    assert quotas.judge("a", "e", Stream.EVENTS, 10_000_000, 1).news == "", "half a second is nobody's business"
+    told = []
+    for _ in range(10):
+        told.append(quotas.judge("a", "e", Stream.EVENTS, 1, 1).news)
+        clock.move(1000.0)
+    assert [bool(news) for news in told] == [n in {0, 4, 8} for n in range(10)]
+    assert "sends events faster than its quota" in told[0]
 
 
 def test_a_forgotten_node_begins_anew(quotas: Quotas) -> None:
