@@ -264,6 +264,12 @@ _POSITIVE = (
     "enroll_ttl_s",
     "login_code_ttl_s",
     "browser_session_ttl_s",
+    "node_events_per_s",
+    "node_events_burst",
+    "node_event_bytes_per_day",
+    "node_log_bytes_per_day",
+    "node_reading_bytes_per_day",
+    "retention_every_s",
 )
 
 

@@ -80,7 +80,7 @@ async def test_events_beyond_the_quota_wait_at_their_node_and_at_no_other(tmp_pa
 async def until_told(hub: RunningHub, peer: Peer, kind: str) -> None:
     """Until the hub has written down something of this kind about a node."""
     async with asyncio.timeout(WAIT_S):
-        while kind not in {event.kind for event in await hub.store.hub_events(peer.id)}:
+        while kind not in {event.kind for event in await hub.store.hub_events(peer.id)}:  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0.01)
 
 
