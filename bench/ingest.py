@@ -185,8 +185,8 @@ async def profile(args: argparse.Namespace, recording: Recording) -> None:
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--agents", type=int, default=200)
-    parser.add_argument("--minutes", type=float, default=5.0, help="recorded minutes that each agent sends a round")
+    parser.add_argument("--agents", type=int, default=1000)
+    parser.add_argument("--minutes", type=float, default=3.0, help="recorded minutes that each agent sends a round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--burst", type=int, default=1, help="frames of one agent in one write")
     parser.add_argument("--readings-s", type=int, default=0, help="also a sample for the history every so many seconds")
