@@ -213,8 +213,8 @@ static int opened(int folder_fd, const char *name, int flags, mode_t mode) {
             if (!there) record(OP_CREATE, about.st_ino, about.st_mode & 07777, path, NULL, NULL, 0);
             if (there && (flags & O_TRUNC)) record(OP_TRUNCATE, about.st_ino, 0, NULL, NULL, NULL, 0);
         }
-        if (number) effected(number);
     }
+    if (number) effected(number);
     leave();
     return fd;
 }
@@ -387,22 +387,23 @@ time_t time(time_t *kept) {
 
 /* --- names --- */
 
-#define NAMED(op, path, target, grows, call)                            \
-    int done = -1;                                                      \
-    enter();                                                            \
-    if ((grows) && control->full) {                                     \
-        errno = ENOSPC;                                                 \
-    } else {                                                            \
-        struct stat about;                                              \
-        uint64_t number = effect();                                     \
-        done = (call);                                                  \
-        if (done == 0) {                                                \
-            int there = lstat((target) ? (target) : (path), &about);    \
+/* A call that fails (an unlink of what is not there) counts as well: whether it will is not known before it. */
+#define NAMED(op, path, target, grows, call)                                     \
+    int done = -1;                                                               \
+    enter();                                                                     \
+    if ((grows) && control->full) {                                              \
+        errno = ENOSPC;                                                          \
+    } else {                                                                     \
+        struct stat about;                                                       \
+        uint64_t number = effect();                                              \
+        done = (call);                                                           \
+        if (done == 0) {                                                         \
+            int there = lstat((target) ? (target) : (path), &about);             \
             record(op, there == 0 ? about.st_ino : 0, 0, path, target, NULL, 0); \
-            effected(number);                                           \
-        }                                                               \
-    }                                                                   \
-    leave();                                                            \
+        }                                                                        \
+        effected(number);                                                        \
+    }                                                                            \
+    leave();                                                                     \
     return done;
 
 int renameat(int from_fd, const char *from, int to_fd, const char *to) {
