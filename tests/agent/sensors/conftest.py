@@ -1,11 +1,29 @@
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from tests.agent.sensors.fake_nvml.library import FakeNvml
+from tests.agent.sensors.gpu_rig import Rig
 
 
 @pytest.fixture
 def nvml(tmp_path: Path) -> FakeNvml:
     """Eight healthy cards, until a test says otherwise."""
     return FakeNvml(tmp_path / "scenario")
+
+
+@pytest.fixture
+async def rig(tmp_path: Path, nvml: FakeNvml) -> AsyncIterator[Rig]:
+    """A sensor with a deadline that nothing misses."""
+    rig = Rig(tmp_path, nvml, silence_s=20.0)
+    yield rig
+    await rig.sensor.close()
+
+
+@pytest.fixture
+async def hasty(tmp_path: Path, nvml: FakeNvml) -> AsyncIterator[Rig]:
+    """For what hangs: a deadline that a started child keeps easily."""
+    rig = Rig(tmp_path, nvml, silence_s=3.0)
+    yield rig
+    await rig.sensor.close()
