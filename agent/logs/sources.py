@@ -141,7 +141,8 @@ class FileSource:
         place = _decoded(kept, Place)
         self._kept = kept if place is not None else None
         self._tail = FileTail(path, place, from_end=from_end)
-        self._missing = False
+        self._missing = True
+        """Or not looked for yet."""
         self._named = named
         """By the operator, who may have misspelt it; a worker's log is made when the worker is."""
         self._clock = clock
@@ -152,9 +153,9 @@ class FileSource:
     def reading(self) -> SourceReading:
         """How it is."""
         trouble = self._trouble.text
-        state = SourceState.READING
-        if trouble:
-            state = SourceState.WAITING if self._missing else SourceState.UNREADABLE
+        state = SourceState.UNREADABLE if trouble else SourceState.READING
+        if self._missing:
+            state = SourceState.WAITING
         return SourceReading(self.name, state, trouble)
 
     async def run(self, shipping: Shipping) -> None:
