@@ -56,6 +56,15 @@ class Replayer:
         """What was handed to the session is on its way."""
         self._sent.set()
 
+    def status_sent(self, status_seq: int) -> None:
+        """A status was handed to the session."""
+        self._pace.status_sent(status_seq, self._clock.monotonic())
+
+    def status_heard(self, status_seq: int) -> None:
+        """The hub has this status."""
+        self._pace.status_heard(status_seq, self._clock.monotonic())
+        self._wake.set()
+
     def acknowledged(self, epoch: str, stream: Stream, seq: int) -> None:
         """The hub has everything of a stream up to ``seq``."""
         self._acks[epoch, stream] = seq

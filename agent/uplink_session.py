@@ -55,6 +55,10 @@ class Sink(Protocol):
         """Something of ours was acknowledged."""
         ...
 
+    def sent(self, size_bytes: int, seconds: float) -> None:
+        """The socket took a frame."""
+        ...
+
     def assigned(self, assignment: AssignJob) -> None:
         """The hub offers a job."""
         ...
@@ -107,6 +111,8 @@ class SessionPump:
         """Of ours: raised by ``run``."""
         self._opened_s: float | None = None
         self._renewed_s = 0.0
+        self._statuses = 0
+        """Sent so far, which is the number of the last: each goes out before the next is made."""
 
     # --- from the rest of the agent -------------------------------------------------------------------------------
 
@@ -210,6 +216,7 @@ class SessionPump:
                 case Acknowledged():
                     self._replayer.acknowledged(each.epoch, each.stream, each.seq)
                 case Heard():
+                    self._replayer.status_heard(each.status_seq)
                     self._sink.heard()
                 case HeartbeatDue() | FullStatusWanted():
                     self._pusher.want()
@@ -259,6 +266,8 @@ class SessionPump:
         picture = self._board.picture()
         if self._pusher.decide(picture, now_s):
             self._session.send_status(picture, now_s, self._clock.unix_ms(), self._clock.monotonic_ns())
+            self._statuses += 1
+            self._replayer.status_sent(self._statuses)
 
     def _renew(self, now_s: float) -> None:
         every_s = self._desk.renew_every_s()
@@ -272,9 +281,11 @@ class SessionPump:
     async def _flush(self) -> bool:
         """Send everything that is due; False when the socket does not take it."""
         for frame in self._session.frames_to_send():
+            began_s = self._clock.monotonic()
             try:
                 async with asyncio.timeout(SEND_DEADLINE_S):
                     await self._socket.send(frame)
+                self._sink.sent(len(frame), self._clock.monotonic() - began_s)
             except TimeoutError:
                 self._session.say_bye(Reason.SLOW_PEER, f"a frame was not taken within {SEND_DEADLINE_S:g} s")
                 self._ended = Ended(

@@ -42,6 +42,8 @@ AGENT_ID = "01890a5d-ac96-774b-bcce-b302099a0001"
 SESSION_ID = "01890a5d-ac96-774b-bcce-00000000c0de"
 COMMIT_S = 0.1
 """Until the hub has stored events and acknowledges them."""
+ANSWER_S = 0.25
+"""The hub's acknowledgements wait so long for company."""
 BUFFER_BYTES = 256 * 1024
 """What the kernel takes off a sender's hands before the link has."""
 
@@ -58,6 +60,7 @@ class Told:
 
     def opened(self, welcome: Welcome) -> None: ...
     def heard(self) -> None: ...
+    def sent(self, size_bytes: int, seconds: float) -> None: ...
     def assigned(self, assignment: AssignJob) -> None: ...
     def cancelled(self, cancel: CancelJob) -> None: ...
 
@@ -128,17 +131,16 @@ class Link:
             match each:
                 case HelloReceived():
                     self._welcome(each.hello)
+                    self._flush()
                 case StatusReceived():
                     self.statuses.append((now_s, each))
                 case EventsReceived():
                     seq = each.events[-1].seq
                     self.events.append((now_s, each.stream, seq))
-                    self._later(COMMIT_S, lambda each=each, seq=seq: self._stored(each.epoch, each.stream, seq))
-        self._flush()
-
-    def _stored(self, epoch: str, stream: Stream, seq: int) -> None:
-        self.session.acknowledge(epoch, stream, seq)
-        self._flush()
+                    self._later(
+                        COMMIT_S, lambda each=each, seq=seq: self.session.acknowledge(each.epoch, each.stream, seq)
+                    )
+        self._later(ANSWER_S, self._flush)
 
     def _flush(self) -> None:
         for frame in self.session.frames_to_send():
@@ -206,7 +208,7 @@ class Way:
         outbox.on_append = self.pump.appended
 
     async def until(self, ready: Any, what: str) -> None:
-        await eventually(ready, what, 60.0, clock=self.clock, step_s=0.05)
+        await eventually(ready, what, 20.0, clock=self.clock, step_s=0.05)
 
     async def pass_time(self, seconds: float) -> None:
         """Some virtual time, with turns for the outbox's real thread."""
