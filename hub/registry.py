@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from hub.clock import Clock
 from hub.liveness import Drops, Limits, Listening, NodeState, judge
+from hub.remarks import Remarks
 from hub.store.records import Agent
 from wire.frames import Capability, Hello
 from wire.jobs import Name
@@ -51,7 +52,7 @@ class Node(Struct, kw_only=True):
     """What it said of itself: the session's own picture, which goes on changing, or what the store had."""
     status_at_ms: int | None = None
     clock_skew_ms: int | None = None
-    """The node's wall clock minus the hub's, at the last status."""
+    """The node's wall clock minus the hub's: the best estimate of the last while."""
     last_reason_code: int | None = None
     last_reason_detail: str = ""
     last_reason_at_ms: int | None = None
@@ -94,6 +95,7 @@ class Registry:
         self._expected = 0
         self.listening = Listening(clock.monotonic())
         self.drops = Drops()
+        self.remarks = Remarks(clock)
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -160,11 +162,14 @@ class Registry:
                 epoch=agent.epoch,
             )
             node = self._nodes[agent.id] = self._judged(node)
+            if status is not None and status.gpus is not msgspec.UNSET:
+                self.remarks.knows_cards(agent.id, [gpu.uuid for gpu in status.gpus])
             self._expected += node.state is not NodeState.NEVER
         return self._nodes[agent.id]
 
     def remove(self, agent_id: str) -> bool:
         """Forget a revoked node; whether it was there."""
+        self.remarks.forget(agent_id)
         node = self._nodes.pop(agent_id, None)
         self._connected -= node is not None and node.connected
         return node is not None
@@ -210,7 +215,7 @@ class Registry:
         now_ms = self._clock.time_ms()
         node.said = said
         node.status_at_ms = node.last_heard_at_ms = now_ms
-        node.clock_skew_ms = node_time_ms - now_ms
+        node.clock_skew_ms = self.remarks.time(agent_id, node_time_ms - now_ms, connected=self._connected)
         node.last_frame_s = self._clock.monotonic()
         node.dropped_s = None
         if node.state is not NodeState.ONLINE:

@@ -81,6 +81,7 @@ class Life:
         "opened",
         "reason",
         "session_id",
+        "since_s",
     )
 
     def __init__(
@@ -103,7 +104,7 @@ class Life:
         self.reason: int = Reason.GOODBYE
         """Why it ended: a `Reason`, or the plain number of one this version does not know."""
         self.detail = ""
-        self.heard_s = clock.monotonic()
+        self.since_s = self.heard_s = clock.monotonic()
         self.opened = False
         self._home = home
         self._config = config

@@ -1,9 +1,4 @@
-"""Every session of every agent: who may come in, who replaces whom, and the way of commands to them.
-
-One identity has one session. A newcomer with the same key replaces the old session when it comes from the same boot of
-the same machine, or when the old one has fallen silent; from another machine, while the old one is alive, it is refused
-and both addresses are kept on the node: a cloned image.
-"""
+"""Every session of every agent, and the way of commands to them. Who may come in is decided in `hub.entrance`."""
 
 import asyncio
 import random
@@ -18,33 +13,24 @@ from hub.channels.base import Channel
 from hub.clock import Clock
 from hub.config import Config
 from hub.desk import Desk
-from hub.ids import uuid7
+from hub.entrance import UNKNOWN_WAIT_S, Entrance, Key
 from hub.ingest import Ingest
 from hub.keys import Keys, verify_signature
-from hub.rates import TokenBucket
+from hub.liveness import Limits
 from hub.registry import Registry
 from hub.session import Life
 from hub.store.base import ForeignReference, Store, StoreError
-from hub.store.records import Agent, Attempt, Hub, SessionRow
-from hub.tempo import Tempo, limits_of, tempo
+from hub.store.records import Agent, Attempt, Hub
+from hub.tempo import tempo
 from hub.traffic import Traffic
-from wire.events import streams_of
-from wire.frames import AssignJob, CancelJob, Hello, JobHeld, JobReply, Level, Stream, StreamHave, Welcome
+from wire.frames import AssignJob, CancelJob, Hello, JobHeld, JobReply, Stream
 from wire.inputs import EventsReceived, StatusReceived
-from wire.limits import FRAME_BYTES_MAX, MINOR_VERSION
 from wire.reasons import Reason
 
 log = structlog.get_logger(__name__)
 
-TAKEOVER_S = 5.0
-"""For the old session's last events to be committed before the new one is told what the hub has."""
-UNKNOWN_WAIT_S = 60.0
-"""How long an agent stays away that the hub does not know, or knows as revoked."""
 SWEEP_S = 1.0
 """Between two looks at who is late."""
-SESSIONS_PER_S = 0.5
-"""New sessions of one agent: each writes to the store, and one that begins anew for ever must not fill it."""
-SESSIONS_BURST = 30
 
 
 class Sessions:
@@ -78,13 +64,13 @@ class Sessions:
         """Every socket's life and task, strangers' too."""
         self._unopened: dict[Life, bool] = {}
         """Those in the handshake, and whether they named a node of ours: few, however many sessions there are."""
-        self._entering: dict[str, asyncio.Lock] = {}
-        """One newcomer of an identity at a time."""
-        self._rates: dict[str, TokenBucket] = {}
-        """How fast each agent opens sessions."""
+        self._entrance = Entrance(
+            config=config, clock=clock, hub=hub, store=store, registry=registry, ingest=ingest, desk=desk, inside=self
+        )
         self._missing: dict[Life, _Missing] = {}
         self._sweep_s = min(SWEEP_S, config.lost_after_s / 4)
         self._stopping = False
+        self._noting: asyncio.Task[None] | None = None
         self.traffic = Traffic()
 
     # --- the door
@@ -137,6 +123,17 @@ class Sessions:
             now_s = self._clock.monotonic()
             for life in list(self._all):
                 life.check_time(now_s)
+            self._entrance.forget_old(now_s)
+            if self._noting is None or self._noting.done():
+                self._noting = asyncio.create_task(self._note_remarks())
+
+    async def _note_remarks(self) -> None:
+        """Keep with the nodes what the hub remarked about them."""
+        for remark in self._registry.remarks.take():
+            try:
+                await self._desk.note(remark.agent_id, remark.kind, remark.detail, remark.level)
+            except StoreError as error:
+                log.warning("a remark about a node could not be written down", kind=remark.kind, error=str(error))
 
     async def stop(self, within_s: float) -> None:
         """Say goodbye to everyone, each with its own wait, and let the last events be committed."""
@@ -154,10 +151,11 @@ class Sessions:
     @property
     def reconnect_spread_s(self) -> float:
         """Over how many seconds agents spread their return."""
-        return self._tempo().reconnect_spread_s
+        return tempo(self._config, self._registry.expected).reconnect_spread_s
 
-    def _tempo(self) -> Tempo:
-        return tempo(self._config, self._registry.expected)
+    def life(self, agent_id: str) -> Life | None:
+        """An agent's open session."""
+        return self._lives.get(agent_id)
 
     # --- SessionDesk and Courier
 
@@ -173,6 +171,7 @@ class Sessions:
             await life.finished()
         if reason is Reason.REVOKED:
             self._ingest.forget(agent_id)
+            self._entrance.forget(agent_id)
             await self._desk.revoked(agent_id)
         return life is not None
 
@@ -190,63 +189,16 @@ class Sessions:
 
     async def open(self, life: Life, hello: Hello) -> None:
         """Let an agent in, or refuse it with a numbered reason."""
-        agent = await self._store.agent(hello.agent_id)
-        if life.over:
-            return
-        if self._stopping:
-            life.refuse(Reason.HUB_STOPPING, "the hub is stopping", self.reconnect_spread_s)
-        elif agent is None:
-            log.warning("an unknown agent knocked", agent=hello.agent_id, remote=life.channel.remote)
-            life.refuse(Reason.UNKNOWN_AGENT, Reason.UNKNOWN_AGENT.sentence, UNKNOWN_WAIT_S)
-        elif not life.authenticate(agent.id, agent.public_key):
-            log.warning("a bad signature", agent=agent.id, remote=life.channel.remote)
-        elif agent.revoked_at_ms is not None:
-            life.refuse(Reason.REVOKED, Reason.REVOKED.sentence, UNKNOWN_WAIT_S)
-        elif (wait_s := self._rate(agent.id).take()) > 0.0:
-            life.refuse(Reason.OVERLOADED, "this agent opens sessions too often", wait_s)
-        else:
-            async with self._entering.setdefault(agent.id, asyncio.Lock()):
-                await self._enter(life, agent, hello)
+        await self._entrance.open(life, hello)
 
-    def _rate(self, agent_id: str) -> TokenBucket:
-        if agent_id not in self._rates:
-            self._rates[agent_id] = TokenBucket(self._clock, SESSIONS_PER_S, SESSIONS_BURST)
-        return self._rates[agent_id]
-
-    async def _enter(self, life: Life, agent: Agent, hello: Hello) -> None:
-        if not await self._make_way(life, agent, hello):
-            return
-        keys = {(held.epoch, held.stream) for held in hello.held} | {
-            (hello.epoch, stream) for stream in streams_of(life.minor)
-        }
-        heads = await self._store.heads(agent.id, sorted({epoch for epoch, _ in keys}))
-        stored = {(head.epoch, Stream(head.stream)): head.seq for head in heads}
-        told = self._tempo()
-        welcome = Welcome(
-            session=uuid7(self._clock.time_ms()),
-            hub_id=self._hub.id,
-            generation=self._hub.generation,
-            minor=MINOR_VERSION,
-            heartbeat_s=told.heartbeat_s,
-            stale_after_s=told.stale_after_s,
-            lost_after_s=told.lost_after_s,
-            reconnect_spread_s=told.reconnect_spread_s,
-            readings_s=told.readings_s,
-            sample_s=told.sample_s,
-            frame_bytes_max=FRAME_BYTES_MAX,
-            time_ms=self._clock.time_ms(),
-            have=[StreamHave(epoch=epoch, stream=stream, seq=stored.get((epoch, stream), 0)) for epoch, stream in keys],
-        )
-        if not life.welcome(welcome):
-            return
+    async def entered(self, life: Life, agent: Agent, hello: Hello, limits: Limits, stored: dict[Key, int]) -> None:
+        """A session is open: show it, write it down, and ask after the jobs it left with."""
         self._lives[agent.id] = life
         self._unopened.pop(life, None)
         self.traffic.opened += 1
         log.info("a session opened", agent=agent.id, name=hello.name, session=life.session_id, remote=_remote(life))
         self._registry.add(agent)
-        self._ingest.changed(
-            self._registry.opened(agent.id, life.session_id, hello, life.channel.remote, limits_of(self._config, told))
-        )
+        self._ingest.changed(self._registry.opened(agent.id, life.session_id, hello, life.channel.remote, limits))
         await life.do(lambda: self._write_down(life, agent, hello))
         owed = {
             held.epoch: held.last
@@ -255,41 +207,8 @@ class Sessions:
         }
         await life.do(lambda: self._greet(life, hello, owed))
 
-    async def _make_way(self, life: Life, agent: Agent, hello: Hello) -> bool:
-        """End the identity's old session, or refuse the new one."""
-        old = self._lives.get(agent.id)
-        if old is None:
-            return True
-        silent_s = self._clock.monotonic() - old.heard_s
-        if old.live and old.hello.boot_id != hello.boot_id and silent_s < self._config.stale_after_s:
-            detail = f"{old.channel.remote} holds the session and was heard {silent_s:.0f} s ago"
-            log.warning("a duplicate identity", agent=agent.id, remote=_remote(life), holder=_remote(old))
-            sentence = f"{life.channel.remote} tried to use this node's identity while {detail}"
-            self._ingest.changed(self._registry.refused(agent.id, Reason.DUPLICATE_IDENTITY, sentence))
-            await self._desk.note(agent.id, "identity.duplicate", sentence, Level.ERROR)
-            await self._store.note_reason(agent.id, self._clock.time_ms(), Reason.DUPLICATE_IDENTITY, sentence)
-            life.refuse(Reason.DUPLICATE_IDENTITY, detail, self._config.stale_after_s)
-            return False
-        old.end(Reason.REPLACED, f"a new session from {life.channel.remote} took over")
-        try:
-            async with asyncio.timeout(TAKEOVER_S):
-                await old.finished()
-        except TimeoutError:
-            life.refuse(Reason.OVERLOADED, "the old session's last events are not committed yet", TAKEOVER_S)
-            return False
-        return True
-
     async def _write_down(self, life: Life, agent: Agent, hello: Hello) -> None:
         """The session's row; and the check that it was not revoked while it came in."""
-        row = SessionRow(
-            id=life.session_id,
-            agent_id=agent.id,
-            opened_at_ms=self._clock.time_ms(),
-            generation=self._hub.generation,
-            remote=life.channel.remote,
-            boot_id=hello.boot_id,
-            epoch=hello.epoch,
-        )
         said = msgspec.structs.replace(
             agent,
             name=hello.name,
@@ -298,7 +217,7 @@ class Sessions:
             version=hello.version,
             capabilities=tuple(hello.capabilities),
         )
-        await self._store.open_session(row, said)
+        await self._store.open_session(self._entrance.row(life, agent, hello), said)
         now = await self._store.agent(agent.id)
         if now is None or now.revoked_at_ms is not None:
             life.end(Reason.REVOKED, Reason.REVOKED.sentence, UNKNOWN_WAIT_S)

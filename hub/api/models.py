@@ -251,6 +251,24 @@ class ReasonView(Struct, frozen=True):
     at_ms: UnixMs | None
 
 
+class SessionView(Struct, frozen=True, kw_only=True):
+    """One session of a node, or one that was refused: then it closed when it opened."""
+
+    id: Uuid
+    opened_at_ms: UnixMs
+    closed_at_ms: Annotated[UnixMs | None, Meta(description="null while it is open")]
+    remote: Annotated[str, Meta(description="address its socket came from")]
+    boot_id: str
+    epoch: str
+    reason: Annotated[ReasonView | None, Meta(description="why it ended or was refused")]
+
+
+class Sessions(Struct, frozen=True):
+    """A node's latest sessions, newest first."""
+
+    sessions: list[SessionView]
+
+
 class NodeView(Struct, frozen=True, kw_only=True):
     """A node."""
 

@@ -26,6 +26,7 @@ HUB_STREAM = "hub"
 EVENT_STREAMS = ("jobs", "events", "readings", HUB_STREAM)
 """What can be listed as events; of the readings, what the node gave up of them."""
 CURSOR_PARTS = 4
+SESSIONS_SHOWN = 20
 
 
 def find_node(request: web.Request) -> Node:
@@ -63,6 +64,12 @@ async def list_nodes(request: web.Request) -> web.Response:
 async def get_node(request: web.Request) -> web.Response:
     """One node."""
     return answer(views.node_view(request.app, find_node(request), whole=True))
+
+
+async def list_node_sessions(request: web.Request) -> web.Response:
+    """Why a node's latest sessions ended."""
+    rows = await request.app[ports.STORE].sessions(find_node(request).id, limit=SESSIONS_SHOWN)
+    return answer(models.Sessions([views.session_view(row) for row in rows]))
 
 
 async def revoke_node(request: web.Request) -> web.Response:
@@ -145,6 +152,15 @@ ROUTES = (
         summary="Revoke a node: its socket is closed at once and it cannot come back without a new enrolment",
         tag="nodes",
         answers={HTTPStatus.NO_CONTENT: Answer("Revoked")},
+        problems=NO_NODE,
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/nodes/{id}/sessions",
+        handler=list_node_sessions,
+        summary=f"A node's latest {SESSIONS_SHOWN} sessions, refused ones too, each with why it ended",
+        tag="nodes",
+        answers={HTTPStatus.OK: Answer("The sessions", models.Sessions)},
         problems=NO_NODE,
     ),
     Route(

@@ -11,7 +11,17 @@ from msgspec import UNSET
 from hub import ports
 from hub.api import models, readings
 from hub.registry import Node
-from hub.store.records import Attempt, AttemptState, Circuit, EnrollToken, HubEvent, Job, JobPicture, StoredEvent
+from hub.store.records import (
+    Attempt,
+    AttemptState,
+    Circuit,
+    EnrollToken,
+    HubEvent,
+    Job,
+    JobPicture,
+    SessionRow,
+    StoredEvent,
+)
 from wire import codec
 from wire.errors import WireError
 from wire.frames import (
@@ -113,6 +123,20 @@ def node_view(app: web.Application, node: Node, *, whole: bool = False) -> model
         epoch=node.epoch,
         labels=node.labels,
         enrolled_at_ms=node.created_at_ms,
+    )
+
+
+def session_view(row: SessionRow) -> models.SessionView:
+    """A session as it was written down."""
+    code, at_ms = row.reason_code, row.closed_at_ms
+    return models.SessionView(
+        id=row.id,
+        opened_at_ms=row.opened_at_ms,
+        closed_at_ms=at_ms,
+        remote=row.remote,
+        boot_id=row.boot_id,
+        epoch=row.epoch,
+        reason=None if code is None else models.ReasonView(code, reason_name(code), row.reason_detail, at_ms),
     )
 
 

@@ -142,6 +142,12 @@ class Store(Protocol):
     async def close_session(self, session_id: str, now_ms: int, reason_code: int, detail: str) -> None:
         """Note a session's end, also as the agent's last reason."""
 
+    async def refused_session(self, session: SessionRow) -> None:
+        """Note a newcomer that was refused, as a session that ended when it began."""
+
+    async def sessions(self, agent_id: str, *, limit: int = PAGE_MAX) -> list[SessionRow]:
+        """An agent's sessions, newest first."""
+
     async def note_reason(self, agent_id: str, now_ms: int, reason_code: int, detail: str) -> None:
         """Note the reason of a refusal as the agent's last reason."""
 

@@ -128,6 +128,14 @@ class SqlStore:
         """Note a session's end."""
         await self.writer.submit(lambda c: sql_fleet.close_session(c, session_id, now_ms, reason_code, detail))
 
+    async def refused_session(self, session: SessionRow) -> None:
+        """Note a newcomer that was refused."""
+        await self.writer.submit(lambda c: sql_fleet.refused_session(c, session))
+
+    async def sessions(self, agent_id: str, *, limit: int = PAGE_MAX) -> list[SessionRow]:
+        """An agent's sessions."""
+        return await self._read(lambda c: sql_fleet.sessions(c, agent_id, limit))
+
     async def note_reason(self, agent_id: str, now_ms: int, reason_code: int, detail: str) -> None:
         """Note the reason of a refusal."""
         await self.writer.submit(lambda c: sql_fleet.note_reason(c, agent_id, now_ms, reason_code, detail))

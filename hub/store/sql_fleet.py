@@ -60,6 +60,22 @@ def close_session(connection: Connection, session_id: str, now_ms: int, reason_c
         note_reason(connection, agent_id, now_ms, reason_code, detail)
 
 
+def refused_session(connection: Connection, session: SessionRow) -> None:
+    """A newcomer that was refused."""
+    connection.execute(insert(SESSIONS), to_row(session))
+
+
+def sessions(connection: Connection, agent_id: str, limit: int) -> list[SessionRow]:
+    """An agent's sessions, newest first."""
+    rows = connection.execute(
+        select(SESSIONS)
+        .where(SESSIONS.c.agent_id == agent_id)
+        .order_by(SESSIONS.c.id.desc())
+        .limit(min(limit, PAGE_MAX))
+    )
+    return [from_row(SessionRow, row) for row in rows.mappings()]
+
+
 def note_reason(connection: Connection, agent_id: str, now_ms: int, reason_code: int, detail: str) -> None:
     """The agent's last reason."""
     connection.execute(

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import msgspec
@@ -14,9 +15,10 @@ from websockets.typing import Subprotocol
 
 from hub import ports
 from hub.app import ALL_SESSIONS
+from hub.clones import TAKEOVERS_MAX
+from hub.entrance import SESSIONS_BURST, SESSIONS_PER_S
 from hub.ids import uuid7
 from hub.liveness import NodeState
-from hub.sessions import SESSIONS_BURST, SESSIONS_PER_S
 from hub.store.records import Agent
 from tests.hub.rig import Connection, Peer, RunningHub, dial, numbered, random_bytes, running_hub
 from wire.codec import encode
@@ -183,6 +185,33 @@ async def test_another_machine_with_the_same_key_is_refused_while_the_first_is_a
     (seen,) = await hub.store.hub_events(peer.id)
     assert seen.kind == "identity.duplicate"
     assert "127.0.0.1" in seen.detail
+
+
+async def test_two_processes_of_one_machine_that_replace_each_other_are_told_apart_and_the_first_stays(
+    hub: RunningHub,
+) -> None:
+    first = await hub.enroll()
+    double = Peer(hub, await _agent(hub, first), first.key)
+    job = await hub.submit()
+    async with AsyncExitStack() as stack:
+        sessions = [await stack.enter_async_context(first.connect())]
+        for number in range(TAKEOVERS_MAX):  # double, first, double: each takes over from the other
+            newcomer = double if number % 2 == 0 else first
+            sessions.append(await stack.enter_async_context(newcomer.connect()))
+            assert (await sessions[-2].until(Ended)).reason == Reason.REPLACED
+        stays = await stack.enter_async_context(first.connect())
+        assert (await sessions[-1].until(Ended)).reason == Reason.DUPLICATE_IDENTITY
+        for _ in range(3):
+            await _refused(double, Reason.DUPLICATE_IDENTITY)
+        restarted = Peer(hub, await _agent(hub, first), first.key)  # the same machine, a new epoch
+        await _still_heard(stays)
+        async with restarted.connect() as again:
+            await _still_heard(again)
+            await _refused(double, Reason.DUPLICATE_IDENTITY)
+            assert (await again.until(JobAssigned)).frame.job == job
+    alarms = [seen for seen in await hub.store.hub_events(first.id) if seen.kind == "identity.duplicate"]
+    assert len(alarms) == 1, "one alarm, however often it knocks"
+    assert alarms[0].detail.count("127.0.0.1") == 2
 
 
 async def test_another_machine_takes_over_once_the_first_is_silent(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from hub import ports
 from hub.api import nodes
-from hub.store.records import HubEvent
+from hub.store.records import Agent, HubEvent
 from tests.hub.api.conftest import Web
 from tests.hub.rig import Peer
 from wire.frames import Gap, JobStarted, LogRecord, NodeEvent, Stream
@@ -105,6 +105,36 @@ async def test_a_node_is_sent_away_though_its_revocation_was_given_up_on(web: We
         with pytest.raises(asyncio.CancelledError):
             await asked
         assert await connection.closed() == Reason.REVOKED.close_code
+
+
+async def test_why_a_nodes_sessions_ended_is_kept_newest_first_and_the_open_one_has_no_reason(web: Web) -> None:
+    peer = await web.hub.enroll("node-a")
+    for number in range(nodes.SESSIONS_SHOWN + 2):
+        async with peer.connect() as connection:
+            connection.session.say_bye(Reason.GOODBYE, f"maintenance {number}")
+            await connection.flush()
+            assert await connection.closed() == Reason.GOODBYE.close_code
+    async with peer.connect():
+        twin = Peer(web.hub, await stored(web, peer), peer.key)
+        async with twin.connect(boot_id="another", await_welcome=False) as refused:
+            assert (await refused.until(RefusedByHub)).reason_code == Reason.DUPLICATE_IDENTITY
+        told = (await web.ask("GET", "/api/v1/nodes/node/sessions")).json["sessions"]
+    assert len(told) == nodes.SESSIONS_SHOWN
+    refusal, current, *ended = told
+    assert (refusal["reason"]["code"], refusal["reason"]["name"]) == (10, "DUPLICATE_IDENTITY")
+    assert refusal["closed_at_ms"] == refusal["reason"]["at_ms"]
+    assert (current["reason"], current["closed_at_ms"], current["remote"]) == (None, None, "127.0.0.1")
+    last = nodes.SESSIONS_SHOWN + 1
+    said = [one["reason"]["detail"] for one in ended]
+    assert said == [f"maintenance {number}" for number in range(last, last - len(ended), -1)]
+    assert all(one["reason"]["name"] == "GOODBYE" for one in ended)
+    assert (await web.ask("GET", "/api/v1/nodes/nobody/sessions")).code == "not_found"
+
+
+async def stored(web: Web, peer: Peer) -> Agent:
+    agent = await web.hub.store.agent(peer.id)
+    assert agent is not None
+    return agent
 
 
 async def events_of(web: Web, peer: Peer, query: str = "") -> Any:
