@@ -106,6 +106,13 @@ class CuzkSensor:
             await asyncio.to_thread(self._memory.save, mender.known())
         return EngineReport(self._reading, events) if self._seen or self._asked else EngineReport(None)
 
+    def broke(self, error: Exception) -> EngineReport:
+        """The report of a read that raised, which is a fault of this agent and not of the daemon."""
+        events: list[NodeEvent] = []
+        detail = f"the agent itself failed to read the daemon: {type(error).__name__}: {error}; its log has the place"
+        self._say_state(EngineState.BAD_ANSWER, detail, events)
+        return EngineReport(self._reading, events) if self._seen or self._asked else EngineReport(None)
+
     async def _ask(self) -> Answer | None:
         """An answer over HTTP; None where gRPC has been taken in its place.
 

@@ -17,9 +17,17 @@ ABSENT_RECHECK_S = 10.0
 
 async def read_engines(board: Board, sensor: CuzkSensor, *, outbox: Outbox, clock: Clock, every_s: float) -> None:
     """Read for ever."""
+    broken = False
     while True:
         began_s = clock.monotonic()
-        report = await sensor.read()
+        try:
+            report = await sensor.read()
+        except Exception as error:
+            if not broken:
+                log.exception("engine.sensor_failed")
+            broken, report = True, sensor.broke(error)
+        else:
+            broken = False
         if report.reading is not None:
             good = report.reading.state is EngineState.OK
             board.sensors.read("cuzk", began_s, clock.monotonic(), good=good)

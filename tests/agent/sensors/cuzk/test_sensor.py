@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import unused_port
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agent.config import CuzkAddresses, GrpcAddress
 from agent.sensors.cuzk import CuzkSensor, EngineReport, grpc_status
@@ -422,6 +424,26 @@ async def test_silent_when_nobody_takes_the_connection_up() -> None:
     with listening() as (_, port):
         reading = await read(port, deadline_s=SHORT_S)
     assert reading.state is EngineState.SILENT
+
+
+HTTP = answer(json.dumps(GOOD).encode()[:400])
+
+
+@given(
+    raw=st.one_of(
+        st.binary(max_size=300),
+        st.builds(lambda head, tail: HTTP[:head] + tail, st.integers(0, len(HTTP)), st.binary(max_size=60)),
+        st.builds(
+            lambda at, byte: HTTP[:at] + bytes((byte,)) + HTTP[at + 1 :], st.integers(0, 200), st.integers(0, 255)
+        ),
+        st.builds(lambda head: b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n{}", st.binary(max_size=100)),
+    )
+)
+@settings(max_examples=150, deadline=None)
+async def test_whatever_bytes_come_the_state_is_a_named_one(raw: bytes) -> None:
+    with daemon(dict) as fake:
+        fake.play = saying(raw)
+        assert (await read(fake.port)).state in set(EngineState) - {EngineState.OK, EngineState.DOWN}
 
 
 # --- whether to show it at all --------------------------------------------------------------------------------------

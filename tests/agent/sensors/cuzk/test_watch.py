@@ -13,6 +13,7 @@ from agent.config import CuzkAddresses
 from agent.outbox import Outbox, open_outbox
 from agent.outbox_bounds import Bounds
 from agent.sensors.cuzk import CuzkSensor, read_engines
+from agent.sensors.cuzk.mend import Mender
 from agent.sensors.cuzk.watch import ABSENT_RECHECK_S
 from tests.agent.samples import EPOCHS
 from tests.agent.sensors.cuzk.fake_daemon import daemon
@@ -74,3 +75,25 @@ async def test_where_no_daemon_is_it_is_looked_for_seldom_and_not_shown(outbox: 
     await asyncio.gather(task, return_exceptions=True)
     await sensor.close()
     assert await kinds(outbox) == []
+
+
+async def test_a_fault_of_the_sensor_ends_nothing_and_is_said(outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, board, clock = FakeEngine(time.monotonic), Board(), VirtualClock()
+    with daemon(engine.status) as fake:
+        sensor = CuzkSensor(CuzkAddresses(http=("127.0.0.1", fake.port), asked=True), clock=clock)
+        task = asyncio.create_task(read_engines(board, sensor, outbox=outbox, clock=clock, every_s=1.0))
+        await eventually(lambda: board.engines, "the daemon on the board")
+
+        def broken(self: Mender, *_: object) -> None:
+            del self
+            raise ZeroDivisionError("a fault of ours")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Mender, "take", broken)
+            await eventually(lambda: board.engines[0].state is EngineState.BAD_ANSWER, "the fault", clock=clock)
+        assert "a fault of ours" in board.engines[0].detail
+        await eventually(lambda: board.engines[0].state is EngineState.OK, "the daemon again", clock=clock)
+        assert board.sensors.by_name["cuzk"].failures >= 1
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await sensor.close()
