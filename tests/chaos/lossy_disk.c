@@ -41,6 +41,8 @@ struct control {
     uint32_t full;      /* nothing may grow */
     uint32_t sync_us;   /* how long an fsync takes */
     uint32_t crashed;   /* pid of the process that was killed */
+    uint32_t lies;      /* fsync answers and makes nothing durable */
+    uint32_t unused;
     int64_t ahead_s;    /* of the machine's wall clock is what these processes see */
 };
 
@@ -351,7 +353,7 @@ static int synced(struct file *file) {
     if (control->sync_us) usleep(control->sync_us);
     enter();
     uint64_t number = effect();
-    record(OP_SYNC, file->ino, 0, NULL, NULL, NULL, 0);
+    if (!control->lies) record(OP_SYNC, file->ino, 0, NULL, NULL, NULL, 0);
     effected(number);
     leave();
     return 0;

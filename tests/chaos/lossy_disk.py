@@ -50,6 +50,8 @@ class Control(ctypes.Structure):
         ("full", ctypes.c_uint32),
         ("sync_us", ctypes.c_uint32),
         ("crashed", ctypes.c_uint32),
+        ("lies", ctypes.c_uint32),
+        ("unused", ctypes.c_uint32),
         ("ahead_s", ctypes.c_int64),
     )
 
