@@ -28,7 +28,6 @@ from wire.frames import (
     JobStopped,
     JobSucceeded,
     Level,
-    LogRecord,
     NodeEvent,
     Stream,
 )
@@ -89,10 +88,6 @@ class Outbox:
     async def say(self, kind: str, detail: str, level: Level = Level.INFO, **fields: Field) -> None:
         """Store a `NodeEvent`. Never raises for a full disk: what is lost is counted, and said when it is over."""
         await self.keep([NodeEvent(kind=kind, detail=clip(detail), level=level, fields=fields)])
-
-    async def log_text(self, source: str, text: str, level: Level = Level.INFO) -> None:
-        """Store a `LogRecord`, with the same promise."""
-        await self.keep([LogRecord(source=source, text=clip(text), level=level)])
 
     async def keep(self, bodies: Sequence[EventBody]) -> bool:
         """Store events as having happened now, with the promise of `say`; whether they are stored."""

@@ -38,7 +38,8 @@ EXIT_S = 2.0
 RESTART_CAP_S = 60.0
 STABLE_S = 60.0
 """A worker that lived this long starts again at once."""
-LOG_TAIL_BYTES = 4096
+LAST_WORDS_BYTES = 1024
+"""Of its log, told with its death; all of it is shipped as its log is."""
 LOG_TRIM_S = 60.0
 """Between looks at the size of the worker's log."""
 
@@ -321,12 +322,16 @@ class DeviceWorker:
         self._desk.post(steps.WorkerGone(self.device, detail))
         self._show(pid=None, detail=detail)
         log.warning("worker.died", device=self.device, pid=pid, detail=detail, proving=proving)
+        last_words = await asyncio.to_thread(processes.log_tail, self._log_path, LAST_WORDS_BYTES)
         await self._outbox.say(
-            "worker.died", f"{detail} on {self.device}", Level.ERROR, device=self.device, pid=pid, proving=proving
+            "worker.died",
+            f"{detail} on {self.device}",
+            Level.ERROR,
+            device=self.device,
+            pid=pid,
+            proving=proving,
+            last_words=last_words,
         )
-        tail = await asyncio.to_thread(processes.log_tail, self._log_path, LOG_TAIL_BYTES)
-        if tail:
-            await self._outbox.log_text(f"worker.{self.device}", tail, Level.WARNING)
 
     def _show(self, *, pid: int | None, detail: str) -> None:
         if (pid, detail) != (self._pid, self._detail):

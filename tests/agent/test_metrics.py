@@ -129,7 +129,7 @@ async def test_what_was_dropped_is_counted_by_stream_and_reason(tmp_path: Path) 
     outbox = await open_outbox(tmp_path / "small.sqlite", EPOCHS[0], clock, Bounds(bytes_max=20_000))
     agent = Agent(outbox, clock)
     for _ in range(50):
-        await outbox.log_text("agent", "x" * 1000)
+        await outbox.keep([LogRecord("agent", "x" * 1000)])
     assert (agent.value("outbox_dropped_total", stream="logs", reason="size") or 0) > 0
     await outbox.close()
 

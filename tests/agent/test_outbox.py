@@ -29,12 +29,12 @@ async def test_events_are_stamped_with_the_clock_and_announced(outbox: Outbox) -
     announced: list[int] = []
     outbox.on_append = lambda: announced.append(outbox.reading.events_held)
     await outbox.say("agent.started", "hello", pid=7)
-    await outbox.log_text("worker.host", "a line", Level.WARNING)
+    await outbox.keep([LogRecord("worker:host", "a line", Level.WARNING)])
     assert announced == [1, 2]
     (stored,) = await outbox.read(EPOCHS[0], Stream.EVENTS, 0, 10, 1 << 20)
     assert stored.time_ms == VirtualClock().unix_ms()
     assert stored.body == NodeEvent(kind="agent.started", detail="hello", fields={"pid": 7})
-    assert await bodies(outbox, Stream.LOGS) == [LogRecord(source="worker.host", text="a line", level=Level.WARNING)]
+    assert await bodies(outbox, Stream.LOGS) == [LogRecord(source="worker:host", text="a line", level=Level.WARNING)]
     assert outbox.held[0].last == 1
 
 

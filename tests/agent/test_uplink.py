@@ -23,7 +23,7 @@ from agent.uplink import NodeFacts, State, Uplink, UplinkView
 from tests.agent.samples import EPOCHS, JOB, JOB_2, assignment
 from tests.agent.small_hub import HEARTBEAT_S, HUB_ID, SmallHub, running_hub
 from tests.agent.virtual_time import VirtualClock, eventually
-from wire.frames import CancelJob, Gap, JobFailed, JobHeld, JobReply, JobStopped, NodeEvent, Stream
+from wire.frames import CancelJob, Gap, JobFailed, JobHeld, JobReply, JobStopped, LogRecord, NodeEvent, Stream
 from wire.limits import EVENTS_IN_FLIGHT_MAX, FRAME_BYTES_MAX
 from wire.readings import HostReading
 from wire.reasons import Reason
@@ -216,7 +216,7 @@ async def test_events_are_delivered_and_forgotten_when_acknowledged(way: Way, hu
     await hub.opened()
     for number in range(3):
         await way.outbox.say("test", str(number))
-    await way.outbox.log_text("worker", "line")
+    await way.outbox.keep([LogRecord("worker", "line")])
     await way.outbox.end_job(JobStopped(job=JOB, attempt=1))
     await eventually(lambda: sum(map(len, hub.stored.values())) == 5, "all events")
     assert [body.detail for body in hub.bodies()] == ["0", "1", "2"]
@@ -304,7 +304,7 @@ async def test_no_more_than_the_window_is_in_flight(way: Way, hub: SmallHub) -> 
 async def test_what_was_dropped_arrives_as_a_gap(hub: SmallHub, tmp_path: Path) -> None:
     outbox = await open_outbox(tmp_path / "outbox.sqlite", EPOCHS[0], VirtualClock(), Bounds(bytes_max=5000))
     for number in range(30):
-        await outbox.log_text("worker", f"{number} " + "x" * 500)
+        await outbox.keep([LogRecord("worker", f"{number} " + "x" * 500)])
     await outbox.close()
     async with way_to(tmp_path, hub, epoch=EPOCHS[1]) as way:
         await hub.opened()
