@@ -1,13 +1,16 @@
 import pwd
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent import config
 from agent.config import CuzkAddresses, GrpcAddress, HubUrl, devices, load, parse_hub, parse_local
 from agent.errors import ConfigFault
+from agent.logs.settings import LogSettings
 from agent.outbox_bounds import Bounds
+from wire.frames import Level
 
 SHORT = "/tmp/pw"  # noqa: S108 - never made; only its length matters
 
@@ -218,3 +221,30 @@ def test_an_address_that_is_not_of_this_machine_is_refused(
 ) -> None:
     with pytest.raises(ConfigFault, match=re.escape(words)):
         load({"PROVEWIRE_DATA_DIR": str(tmp_path)}, cuzk=cuzk, cuzk_grpc=grpc)
+
+
+def test_logs_are_named_by_options_else_by_the_environment() -> None:
+    environ = {"PROVEWIRE_LOG_FILE": "/a.log:/b.log:/a.log", "PROVEWIRE_LOG_UNIT": "x.service, y", "HOME": "/"}
+    logs = load({**environ, "PROVEWIRE_LOG_SHIP": "error", "PROVEWIRE_LOG_BURST": "7"}).logs
+    assert (logs.files, logs.units) == ((Path("/a.log"), Path("/b.log")), ("x.service", "y"))
+    assert (logs.level, logs.rates.burst, logs.rates.records_per_s) == (Level.ERROR, 7, 100)
+    assert load(environ, log_file=["/c.log"], log_ship="debug").logs.files == (Path("/c.log"),)
+    assert load({"HOME": "/"}).logs == LogSettings()
+
+
+@pytest.mark.parametrize(
+    ("option", "environ"),
+    [
+        ({"log_file": ["relative.log"]}, {}),
+        ({"log_file": ["/" + "x" * 2000]}, {}),
+        ({"log_unit": ["--file=/etc/shadow"]}, {}),
+        ({"log_unit": ["a*"]}, {}),
+        ({"log_ship": "loud"}, {}),
+        ({"log_file": [f"/{number}" for number in range(40)]}, {}),
+        ({}, {"PROVEWIRE_LOG_RECORDS_PER_S": "0"}),
+        ({}, {"PROVEWIRE_LOG_BYTES_PER_DAY": "many"}),
+    ],
+)
+def test_a_log_that_cannot_be_shipped_is_refused_by_name(option: dict[str, Any], environ: dict[str, str]) -> None:
+    with pytest.raises(ConfigFault, match=r"--log-|PROVEWIRE_LOG_"):
+        load({"HOME": "/", **environ}, **option)
