@@ -22,7 +22,7 @@ async def read_engines(board: Board, sensor: CuzkSensor, *, outbox: Outbox, cloc
         began_s = clock.monotonic()
         try:
             report = await sensor.read()
-        except Exception as error:
+        except Exception as error:  # whoever listens on that port must not be able to end the agent
             if not broken:
                 log.exception("engine.sensor_failed")
             broken, report = True, sensor.broke(error)
