@@ -1,31 +1,38 @@
-"""What Prometheus reads: gauges from memory at the moment of the scrape, and one count from the store.
+"""What Prometheus reads: the hub's own gauges and counts, and the nodes' series of `hub.api.node_metrics`.
 
-Labels are a fixed set: states, kinds, outcomes, node ids, card ids. No job ids, no names or texts of nodes. A node's
-series vanish while nothing is heard of it, so that no old value is taken for a present one.
+Everything comes from memory at the moment of the scrape, but for one count of the store's. Labels are fixed sets:
+states, kinds, outcomes, reasons, node ids, card ids, engines. No job ids, no names or texts of nodes.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from http import HTTPStatus
+from itertools import accumulate
 
 from aiohttp import web
-from msgspec import UNSET
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 from prometheus_client.process_collector import ProcessCollector
 
 from hub import ports, verify
-from hub.api import feed, keeping_metrics, models
+from hub.api import feed, log_follow, models
 from hub.api.artifacts import UPLOADS, UPLOADS_MAX
 from hub.api.route import Answer, Route
+from hub.api.views import reason_name
 from hub.faults import FAULTS, PARTS
 from hub.liveness import NodeState
-from hub.registry import Node
+from hub.traffic import KINDS, TURNED_AWAY
 from wire.jobs import JobState
-from wire.readings import GpuState
-from wire.status import WorkerState
 
 LAG_TICK_S = 0.5
+LAG_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 MEDIA = "text/plain"
 
 
@@ -35,6 +42,9 @@ class LoopLag:
     def __init__(self) -> None:
         self.last_s = 0.0
         self.max_s = 0.0
+        self.total_s = 0.0
+        self.counts = [0] * (len(LAG_BUCKETS_S) + 1)
+        """Wake-ups by bucket, the last one beyond all."""
 
     async def run(self) -> None:
         """Measure, for ever."""
@@ -42,8 +52,19 @@ class LoopLag:
         while True:
             due_s = loop.time() + LAG_TICK_S
             await asyncio.sleep(LAG_TICK_S)
-            self.last_s = max(0.0, loop.time() - due_s)
-            self.max_s = max(self.max_s, self.last_s)
+            self.woke(max(0.0, loop.time() - due_s))
+
+    def woke(self, late_s: float) -> None:
+        """A sleeper woke that late."""
+        self.last_s = late_s
+        self.max_s = max(self.max_s, late_s)
+        self.total_s += late_s
+        self.counts[bisect_left(LAG_BUCKETS_S, late_s)] += 1
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """As Prometheus wants them: cumulative."""
+        edges = [*(str(edge) for edge in LAG_BUCKETS_S), "+Inf"]
+        return list(zip(edges, accumulate(self.counts), strict=True))
 
 
 LAG = web.AppKey("LAG", LoopLag)
@@ -77,13 +98,18 @@ class Scrape:
         yield _plain("provewire_sessions", "Open sessions of agents.", self._app[ports.SESSIONS].count())
         yield from self._queues()
         yield from self._store()
+        yield from self._keepers()
         yield from self._checks()
-        yield from keeping_metrics.families(self._app)
+        yield from self._traffic()
+        yield from self._fleet()
+        yield from self._viewers()
         yield self._faults()
         lag = self._app[LAG]
-        yield _plain("provewire_loop_lag_seconds", "How late the event loop woke its last sleeper.", lag.last_s)
+        yield _plain("provewire_loop_lag_last_seconds", "How late the event loop woke its last sleeper.", lag.last_s)
         yield _plain("provewire_loop_lag_max_seconds", "The same, at most since the start.", lag.max_s)
-        yield from _node_series([node for node in nodes if node.state is NodeState.ONLINE], self._app)
+        histogram = HistogramMetricFamily("provewire_loop_lag_seconds", "How late the event loop woke sleepers.")
+        histogram.add_metric((), lag.buckets(), lag.total_s)
+        yield histogram
 
     def _queues(self) -> Iterator[Metric]:
         """Everything that can fill up, beside its bound."""
@@ -95,6 +121,9 @@ class Scrape:
             "checks_waiting": (self._app[ports.VERIFIER].waiting, verify.WAITING_MAX),
             "uploads": (uploads, UPLOADS_MAX),
             "live_streams": (self._app[feed.FEED].viewers, feed.VIEWERS_MAX),
+            "bus_messages": (self._app[ports.BUS].waiting, bus.QUEUE_MESSAGES_MAX),
+            "handshakes": (self._app[ports.SESSIONS].unauthenticated, self._app[ports.CONFIG].unauthenticated_max),
+            "log_streams": (len(self._app[log_follow.LOG_FOLLOWERS]), log_follow.FOLLOWERS_MAX),
             "artifact_bytes": (artifacts.total_bytes, artifacts.total_bytes_max),
             "jobs_open": (
                 sum(n for state, n in self._jobs.items() if state.value not in {"done", "failed", "cancelled"}),
@@ -113,9 +142,32 @@ class Scrape:
         commits = SummaryMetricFamily("provewire_store_commit_seconds", "Transactions, fsync included.")
         commits.add_metric((), stats.commits, stats.commit_s_total)
         yield commits
-        operations = CounterMetricFamily("provewire_store_operations", "Writes committed.")
-        operations.add_metric((), stats.operations)
-        yield operations
+        yield _count("provewire_store_operations", "Writes committed.", {(): stats.operations})
+        yield _count("provewire_samples_late", "Samples whose time was given up already.", {(): stats.samples_late})
+        yield _count(
+            "provewire_sample_sources_refused",
+            "Samples of sources beyond a node's limit.",
+            {(): stats.sources_refused},
+        )
+
+    def _keepers(self) -> Iterator[Metric]:
+        """How much is taken in and kept."""
+        keepers = self._app[ports.KEEPERS]
+        yield _count(
+            "provewire_quota_waited_seconds", "Batches waited for a quota.", {(): keepers.quotas.waited_s_total}
+        )
+        left_out = {(stream.value,): n for stream, n in keepers.quotas.left_out_total.items()}
+        yield _count("provewire_quota_left_out", "Events left out for a quota.", left_out, ("stream",))
+        yield _count("provewire_rollups_made", "Rollups made.", {(): keepers.roller.made_total})
+        deleted = {(kind,): n for kind, n in keepers.retention.deleted.items()}
+        yield _count("provewire_rows_given_up", "Rows given up for age or size.", deleted, ("kind",))
+        if (keeping := keepers.retention.keeping) is not None:
+            yield _plain("provewire_store_file_bytes", "The database, free pages included.", keeping.usage.file_bytes)
+            yield _plain("provewire_store_free_bytes", "Free pages in it.", keeping.usage.free_bytes)
+            yield _plain("provewire_rollups_due", "Rollups still to be made.", keeping.usage.rollups_due)
+            yield _plain("provewire_disk_free_bytes", "Of the data directory's file system.", keeping.disk_free_bytes)
+            growth = keeping.growth_bytes_per_s
+            yield _plain("provewire_store_growth_bytes_per_second", "Over the last hour or less.", growth)
 
     def _checks(self) -> Iterator[Metric]:
         checks = CounterMetricFamily(
@@ -124,6 +176,44 @@ class Scrape:
         for (kind, outcome), count in sorted(self._app[ports.VERIFIER].outcomes.items()):
             checks.add_metric((kind, outcome), count)
         yield checks
+
+    def _traffic(self) -> Iterator[Metric]:
+        """What goes over the agents' sockets, and who was not let in."""
+        traffic = self._app[ports.SESSIONS].traffic
+        frames = {(kind,): traffic.frames_in[kind] for kind in (*KINDS.values(), "other")}
+        yield _count("provewire_agent_frames_received", "Frames of agents, by what they meant.", frames, ("kind",))
+        yield _count("provewire_agent_received_bytes", "Their bytes.", {(): traffic.bytes_in})
+        yield _count("provewire_agent_frames_sent", "Frames to agents.", {(): traffic.frames_out})
+        yield _count("provewire_agent_sent_bytes", "Their bytes.", {(): traffic.bytes_out})
+        yield _count(
+            "provewire_agent_held_back", "Frames after which a flood was left waiting.", {(): traffic.held_back}
+        )
+        yield _count("provewire_sessions_opened", "Sessions opened: nodes that came back, too.", {(): traffic.opened})
+        ended = {
+            ("session" if opened else "handshake", reason_name(code)): n for (opened, code), n in traffic.ends.items()
+        }
+        yield _count("provewire_sessions_ended", "Sessions and handshakes ended, by reason.", ended, ("of", "reason"))
+        away = {(code,): traffic.turned_away[code] for code in TURNED_AWAY}
+        yield _count("provewire_agents_turned_away", "Refused before the upgrade.", away, ("code",))
+
+    def _fleet(self) -> Iterator[Metric]:
+        """What the hub makes of all nodes together."""
+        registry, now_s = self._app[ports.REGISTRY], self._app[ports.CLOCK].monotonic()
+        yield _plain(
+            "provewire_mass_drop", "1 while a good part of the fleet dropped just now.", registry.drops.under_way(now_s)
+        )
+        yield _count("provewire_mass_drops", "How often that was.", {(): registry.drops.mass_drops})
+        listened_s = now_s - registry.listening.since_s
+        yield _plain("provewire_listening_seconds", "Since the hub started or last was late itself.", listened_s)
+        yield _plain("provewire_nodes_clock_skewed", "Nodes whose clock is far off.", registry.remarks.skewed)
+        doubted = registry.remarks.hub_clock_doubted
+        yield _plain("provewire_hub_clock_doubted", "1 while most nodes' clocks differ from the hub's.", doubted)
+
+    def _viewers(self) -> Iterator[Metric]:
+        """Who looks on."""
+        dropped = {("bus",): self._app[ports.BUS].dropped, ("viewer",): self._app[feed.FEED].dropped}
+        text = "Messages dropped on the bus, and viewers too slow that got the whole picture again."
+        yield _count("provewire_live_dropped", text, dropped, ("where",))
 
     def _faults(self) -> Metric:
         faults = CounterMetricFamily(
@@ -146,35 +236,13 @@ def _labelled(name: str, text: str, values: dict[tuple[str, ...], float], labels
     return family
 
 
-def _node_series(nodes: Iterable[Node], app: web.Application) -> Iterator[Metric]:
-    """What nodes that are heard said of themselves; unknown values have no sample."""
-    samples: dict[str, dict[tuple[str, ...], float]] = {}
-
-    def add(name: str, key: tuple[str, ...], value: float | None) -> None:
-        if value is not None:
-            samples.setdefault(name, {})[key] = value
-
-    for node in nodes:
-        key = (node.id,)
-        add("last_frame_age_seconds", key, app[ports.REGISTRY].frame_age_s(node))
-        add("clock_skew_seconds", key, None if node.clock_skew_ms is None else node.clock_skew_ms / 1000)
-        if node.status.host is not UNSET:
-            host = node.status.host
-            add("cpu_used_ratio", key, host.cpu_used_ratio)
-            add("memory_used_bytes", key, host.memory_used_bytes)
-            add("memory_total_bytes", key, host.memory_total_bytes)
-            add("disk_free_bytes", key, host.disk_free_bytes)
-        if node.status.outbox is not UNSET:
-            add("outbox_events", key, node.status.outbox.events_held)
-            add("outbox_dropped", key, node.status.outbox.dropped)
-        if node.status.workers is not UNSET:
-            add("workers_down", key, sum(item.state is WorkerState.DOWN for item in node.status.workers))
-        for gpu in () if node.status.gpus is UNSET else node.status.gpus:
-            add("gpu_memory_used_bytes", (node.id, gpu.uuid), gpu.memory_used_bytes)
-            add("gpu_ok", (node.id, gpu.uuid), float(gpu.state is GpuState.OK))
-    for name, values in samples.items():
-        labels = ("node", "gpu") if name.startswith("gpu_") else ("node",)
-        yield _labelled(f"provewire_node_{name}", f"{name.replace('_', ' ')}, as the node said.", values, labels)
+def _count(
+    name: str, text: str, values: Mapping[tuple[str, ...], float], labels: tuple[str, ...] = ()
+) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, text, labels=labels)
+    for key, value in values.items():
+        family.add_metric(key, value)
+    return family
 
 
 async def metrics(request: web.Request) -> web.Response:
@@ -182,7 +250,10 @@ async def metrics(request: web.Request) -> web.Response:
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Scrape(request.app, await request.app[ports.STORE].job_counts()))
     ProcessCollector(registry=registry)
-    return web.Response(body=generate_latest(registry), headers={"Content-Type": "text/plain; version=0.0.4"})
+    fleet = request.app[ports.REGISTRY]
+    heard = [node for node in fleet.nodes() if node.state is NodeState.ONLINE]
+    body = generate_latest(registry) + (await node_metrics.text(heard, fleet)).encode()
+    return web.Response(body=body, headers={"Content-Type": "text/plain; version=0.0.4"})
 
 
 ROUTES = (

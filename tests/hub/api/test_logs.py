@@ -241,6 +241,9 @@ async def test_a_reader_that_is_too_far_behind_is_told_what_it_missed(
         assert skipped["records"] >= 16
         assert await stream.texts(5) == ["95", "96", "97", "98", "99"]
     assert web.app[LOG_FOLLOWERS].skipped == skipped["records"]
+    metrics = (await web.ask("GET", "/metrics")).body.decode()
+    assert f"provewire_log_records_skipped_total {float(skipped['records'])}" in metrics
+    assert 'provewire_queue_depth{queue="log_streams"} ' in metrics
 
 
 async def test_a_quiet_stream_shows_that_it_lives(web: Web, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
