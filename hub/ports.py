@@ -20,6 +20,7 @@ from hub.retention import Retention
 from hub.rolling import Roller
 from hub.store.base import Store
 from hub.store.records import Hub, Job
+from hub.traffic import Traffic
 from hub.verify import Verifier
 from wire.jobs import Input
 from wire.reasons import Reason
@@ -69,6 +70,13 @@ class JobDesk(Protocol):
 
 class SessionDesk(Protocol):
     """Where sessions of agents can be ended."""
+
+    traffic: Traffic
+    """What goes over their sockets."""
+
+    @property
+    def unauthenticated(self) -> int:
+        """Sockets that have not finished the handshake."""
 
     async def end(self, agent_id: str, reason: Reason, detail: str) -> bool:
         """Say Bye, close the socket and wait until its queued writes are committed; False if none was open."""

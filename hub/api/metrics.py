@@ -6,9 +6,11 @@ states, kinds, outcomes, reasons, node ids, card ids, engines. No job ids, no na
 
 import asyncio
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from itertools import accumulate
+from typing import Any
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
@@ -21,13 +23,14 @@ from prometheus_client.core import (
 )
 from prometheus_client.process_collector import ProcessCollector
 
-from hub import ports, verify
-from hub.api import feed, log_follow, models
+from hub import bus, ports, verify
+from hub.api import feed, log_follow, models, node_metrics
 from hub.api.artifacts import UPLOADS, UPLOADS_MAX
 from hub.api.route import Answer, Route
 from hub.api.views import reason_name
 from hub.faults import FAULTS, PARTS
 from hub.liveness import NodeState
+from hub.session import REASONS
 from hub.traffic import KINDS, TURNED_AWAY
 from wire.jobs import JobState
 
@@ -189,9 +192,9 @@ class Scrape:
             "provewire_agent_held_back", "Frames after which a flood was left waiting.", {(): traffic.held_back}
         )
         yield _count("provewire_sessions_opened", "Sessions opened: nodes that came back, too.", {(): traffic.opened})
-        ended = {
-            ("session" if opened else "handshake", reason_name(code)): n for (opened, code), n in traffic.ends.items()
-        }
+        ended = Counter[tuple[str, str]]()
+        for (opened, code), number in traffic.ends.items():
+            ended["session" if opened else "handshake", reason_name(code) if code in REASONS else "other"] += number
         yield _count("provewire_sessions_ended", "Sessions and handshakes ended, by reason.", ended, ("of", "reason"))
         away = {(code,): traffic.turned_away[code] for code in TURNED_AWAY}
         yield _count("provewire_agents_turned_away", "Refused before the upgrade.", away, ("code",))
@@ -236,9 +239,7 @@ def _labelled(name: str, text: str, values: dict[tuple[str, ...], float], labels
     return family
 
 
-def _count(
-    name: str, text: str, values: Mapping[tuple[str, ...], float], labels: tuple[str, ...] = ()
-) -> CounterMetricFamily:
+def _count(name: str, text: str, values: Mapping[Any, float], labels: tuple[str, ...] = ()) -> CounterMetricFamily:
     family = CounterMetricFamily(name, text, labels=labels)
     for key, value in values.items():
         family.add_metric(key, value)

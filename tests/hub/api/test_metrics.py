@@ -1,11 +1,15 @@
 """What Prometheus reads."""
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from hub.api.metrics import LoopLag
 from hub.faults import PARTS
 from tests.hub.api.conftest import Web
+from wire.engines import EngineReading, EngineState, EngineWorker
 from wire.inputs import Heard
-from wire.readings import GpuReading, HostReading
+from wire.readings import GpuReading, GpuState, HostReading
+from wire.reasons import Reason
 from wire.status import NodeStatus, WorkerReading, WorkerState
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -30,7 +34,7 @@ async def test_nodes_jobs_and_queues_are_counted(web: Web) -> None:
     assert samples["provewire_sessions", ()] == 0
     assert samples["provewire_checks_total", (("kind", "circuit"), ("outcome", "ok"))] == 1
     assert samples["provewire_store_commit_seconds_count", ()] > 0
-    assert samples["provewire_loop_lag_seconds", ()] >= 0
+    assert samples["provewire_loop_lag_last_seconds", ()] >= 0
     faults = {labels for name, labels in samples if name == "provewire_internal_faults_total"}
     assert faults == {(("part", part),) for part in PARTS}
     depths = {labels for name, labels in samples if name == "provewire_queue_depth"}
@@ -71,3 +75,69 @@ async def test_no_label_carries_a_nodes_text_or_a_job(web: Web) -> None:
         text = (await web.ask("GET", "/metrics")).body.decode()
     assert "a-telling-name" not in text
     assert job not in text
+
+
+async def test_every_reading_of_cards_and_engines_has_a_series_in_base_units(web: Web) -> None:
+    peer = await web.hub.enroll()
+    gpu = GpuReading("GPU-1", power_draw_mw=65_500, sm_clock_mhz=1980, xid_count=3, energy_mj=2_000, throttle_reasons=8)
+    lost = GpuReading("GPU-2", state=GpuState.LOST)
+    engine = EngineReading(engine="cuzk", state=EngineState.OK, queued=14, completed=7, workers=(EngineWorker(0, 0),))
+    async with peer.connect() as connection:
+        await connection.status(NodeStatus(gpus=[gpu, lost], engines=[engine]))
+        await connection.until(Heard)
+        samples = await scrape(web)
+        one, two = (("gpu", "GPU-1"), ("node", peer.id)), (("gpu", "GPU-2"), ("node", peer.id))
+        assert samples["provewire_node_gpu_power_watts", one] == 65.5
+        assert samples["provewire_node_gpu_sm_clock_hertz", one] == pytest.approx(1.98e9)
+        assert samples["provewire_node_gpu_xids_total", one] == 3
+        assert samples["provewire_node_gpu_energy_joules_total", one] == 2.0
+        assert (samples["provewire_node_gpu_ok", one], samples["provewire_node_gpu_ok", two]) == (1, 0)
+        assert ("provewire_node_gpu_power_watts", two) not in samples
+        cuzk = (("engine", "cuzk"), ("node", peer.id))
+        assert (samples["provewire_node_engine_queued", cuzk], samples["provewire_node_engine_up", cuzk]) == (14, 1)
+        await connection.status(NodeStatus(gpus=[gpu], engines=[]))
+        await connection.until(Heard)
+        later = await scrape(web)
+        assert not [name for name, labels in later if two[0] in labels or cuzk[0] in labels]
+
+
+async def test_a_nodes_own_words_in_a_label_cannot_forge_a_sample(web: Web) -> None:
+    peer = await web.hub.enroll()
+    evil = 'x"} 1\nprovewire_jobs{state="done"} 99\n\\'
+    async with peer.connect() as connection:
+        await connection.status(NodeStatus(gpus=[GpuReading(evil, xid_count=1)]))
+        await connection.until(Heard)
+        samples = await scrape(web)
+    assert samples["provewire_node_gpu_xids_total", (("gpu", evil), ("node", peer.id))] == 1
+    assert samples["provewire_jobs", (("state", "done"),)] == 0
+
+
+async def test_what_sessions_do_is_counted(web: Web) -> None:
+    peer = await web.hub.enroll()
+    async with peer.connect() as connection:
+        await connection.status(NodeStatus(hostname="h"))
+        await connection.until(Heard)
+        connection.session.say_bye(Reason.GOODBYE, "maintenance")
+        await connection.flush()
+        await connection.closed()
+    async with web.client.get("/agent") as answer:
+        assert answer.status == 426
+    samples = await scrape(web)
+    assert samples["provewire_agent_frames_received_total", (("kind", "hello"),)] == 1
+    assert samples["provewire_agent_frames_received_total", (("kind", "status"),)] == 1
+    assert samples["provewire_agent_received_bytes_total", ()] > 100
+    assert samples["provewire_agent_sent_bytes_total", ()] > 100
+    assert samples["provewire_sessions_opened_total", ()] == 1
+    assert samples["provewire_sessions_ended_total", (("of", "session"), ("reason", "GOODBYE"))] == 1
+    assert samples["provewire_agents_turned_away_total", (("code", "upgrade_required"),)] == 1
+    assert samples["provewire_mass_drop", ()] == 0
+    assert samples["provewire_queue_depth", (("queue", "handshakes"),)] == 0
+
+
+def test_the_lag_of_the_loop_is_a_histogram() -> None:
+    lag = LoopLag()
+    for late_s in (0.001, 0.005, 0.03, 99.0):
+        lag.woke(late_s)
+    buckets = dict(lag.buckets())
+    assert (buckets["0.005"], buckets["0.025"], buckets["0.05"], buckets["5.0"], buckets["+Inf"]) == (2, 2, 3, 3, 4)
+    assert (lag.last_s, lag.max_s) == (99.0, 99.0)
