@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import structlog
 
+from agent import processes
 from agent.clock import Clock
 from agent.sensors.gpu_child import Child, Told
 from agent.sensors.gpu_health import GpuEvent
@@ -247,6 +248,7 @@ class GpuSensor:
 
     def _look(self) -> Looked:
         """Not for the event loop: it opens files."""
+        processes.trim_log(self._log_path)
         if self._kernel_log is None:
             self._kernel_log = KernelLog(self._kernel_log_path)
         xids = tuple(self._kernel_log.xids())

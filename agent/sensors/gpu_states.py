@@ -296,9 +296,10 @@ class Fleet:
         return sorted(self._cards.values(), key=place)
 
     def _shown(self, known: _Known, now_s: float) -> GpuReading:
-        reading, age_s = known.reading, now_s - known.read_s
-        old = not known.fresh
-        if known.state not in LIVE or known.health.crashes or (old and age_s > WITHDRAWN_S):
+        reading, age_s = known.reading, None if known.fresh else now_s - known.read_s
+        if known.state not in LIVE or known.health.crashes or (age_s is not None and age_s > WITHDRAWN_S):
+            # Nothing is left that has an age; one that grew for ever would change the status each round.
+            age_s = None
             reading = GpuReading(**{name: getattr(reading, name) for name in STATIC})
         last = self._xid_last.get(reading.uuid)
         return msgspec.structs.replace(
@@ -309,7 +310,7 @@ class Fleet:
             xid_count=self._xids.total(reading.uuid) if self._watched or last is not None else None,
             xid_last=None if last is None else last[0],
             xid_last_time_ms=None if last is None else last[1],
-            age_s=float(round(age_s)) if old and not known.first else None,
+            age_s=None if age_s is None or known.first else float(round(age_s)),
         )
 
 

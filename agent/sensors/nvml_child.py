@@ -120,8 +120,7 @@ class Nvml:
         if now_s < self._look_s:
             return False
         self._look_s = now_s + SLOW_S
-        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
-        return any("libnvidia-ml.so" in line and line.endswith("(deleted)") for line in maps.splitlines())
+        return library_replaced(Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace"))
 
     def _unreadable(self, error: Any) -> Iterator[Answer]:
         problem, said = _problem(error), _said(error)
@@ -236,6 +235,11 @@ def _or_none(read: Any) -> Any:
         return read()
     except (pynvml.NVMLError, ValueError):
         return None
+
+
+def library_replaced(maps: str) -> bool:
+    """Whether the NVML library that is loaded is not on the disk any more, by ``/proc/self/maps``."""
+    return any("libnvidia-ml.so" in line and line.endswith("(deleted)") for line in maps.splitlines())
 
 
 def kernel_module(proc: Path) -> str | None:

@@ -236,10 +236,12 @@ def test_a_reset_that_is_required_is_said(story: Story) -> None:
     assert "reset the card" in report.gpus[0].detail
 
 
-def test_what_is_known_of_a_card_stays_when_it_is_lost(story: Story) -> None:
+def test_what_is_known_of_a_card_stays_when_it_is_lost_and_nothing_changes_with_time(story: Story) -> None:
     story.tell(whole(card(0)))
-    (gpu,) = story.tell(whole(Card(0, uuid="GPU-0", error=15, said="GPU is lost")), MINUTE_S).gpus
-    assert (gpu.name, gpu.pci_bus_id, gpu.temperature_c, gpu.age_s) == ("H200", "00000000:00:00.0", None, MINUTE_S)
+    lost = whole(Card(0, uuid="GPU-0", error=15, said="GPU is lost"))
+    (gpu,) = story.tell(lost, MINUTE_S).gpus
+    assert (gpu.name, gpu.pci_bus_id, gpu.temperature_c, gpu.age_s) == ("H200", "00000000:00:00.0", None, None)
+    assert story.tell(lost).gpus == [gpu]
 
 
 def test_skipped_cards_are_not_absent(story: Story) -> None:
