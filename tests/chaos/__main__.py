@@ -46,14 +46,11 @@ def episodes(rig: Rig, library: Path, report: Report) -> None:
     end_s = time.monotonic() + MINUTES * 60
     with Fleet(rig, library, seed=SEED, players=PLAYERS) as fleet, Client(fleet.hub, SEED) as client:
         runs = Episodes(fleet, rig, client, report, random.Random(SEED), LONGEST_S)
-        try:
-            for target in ("hub", "node-a"):
-                runs.freeze(target, FREEZE_S)
-            while time.monotonic() < end_s:
-                runs.run(EPISODE_S, MEAN_GAP_S)
-                report.write("episodes")
-        finally:
-            runs.keep_journal(rig.folder / "journal")
+        for target in ("hub", "node-a"):
+            runs.freeze(target, FREEZE_S)
+        while time.monotonic() < end_s:
+            runs.run(EPISODE_S, MEAN_GAP_S)
+            report.write("episodes")
 
 
 def crash_points(name: str, rig: Rig, library: Path, report: Report) -> None:
@@ -66,16 +63,13 @@ def crash_points(name: str, rig: Rig, library: Path, report: Report) -> None:
         runs = Episodes(fleet, rig, client, report, rng, LONGEST_S)
         machine = fleet.hub_machine if name == "hub" else fleet.agents[0]
         sweep = Sweep(fleet, machine, client=client, episodes=runs, report=report, rng=rng)
-        try:
-            points = sweep.points()
-            report.notes[f"crash points of {name}"] = points
-            for at in range(ROUNDS):
-                rounds(sweep, points, at, rng)
-                report.notes[f"rounds of them ({name})"] = at + 1
-                report.write(name)
-            sweep.settle()
-        finally:
-            runs.keep_journal(rig.folder / "journal")
+        points = sweep.points()
+        report.notes[f"crash points of {name}"] = points
+        for at in range(ROUNDS):
+            rounds(sweep, points, at, rng)
+            report.notes[f"rounds of them ({name})"] = at + 1
+            report.write(name)
+        sweep.settle()
 
 
 def play(name: str) -> int:

@@ -2,7 +2,6 @@
 
 import random
 import time
-from pathlib import Path
 
 from tests.chaos import promises
 from tests.chaos.client import Client
@@ -82,7 +81,3 @@ class Episodes:
         took_s = promises.everyone_back(self._fleet)
         self._slowest_s = max(self._slowest_s, took_s)
         return len(self._fleet.names)
-
-    def keep_journal(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(self.chaos.journal) + "\n")

@@ -64,7 +64,6 @@ class Chaos:
     def __init__(self, fleet: Fleet, rng: random.Random, *, longest_s: float, only: set[str] | None = None) -> None:
         self.done: Counter[str] = Counter()
         self.hits: list[Hit] = []
-        self.journal: list[str] = []
         self.kills = 0
         self._fleet = fleet
         self._rng = rng
@@ -115,7 +114,9 @@ class Chaos:
         self.say("all healed")
 
     def say(self, what: str) -> None:
-        self.journal.append(f"{time.monotonic() - self._fleet.began_s:8.2f} s  {what}")
+        """Write it into the journal, at once: whoever looks at a run that hangs wants to know how far it came."""
+        with self._fleet.journal.open("a") as file:
+            file.write(f"{time.monotonic() - self._fleet.began_s:8.2f} s  {what}\n")
 
     def is_hit(self, target: str) -> bool:
         return target in self._heals

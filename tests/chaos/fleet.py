@@ -134,6 +134,7 @@ class Fleet:
         self._env = {**HUB, "PROVEWIRE_LOST_AFTER_S": f"{lost_after_s:g}"}
         self.lost_after_s = lost_after_s
         self.began_s = time.monotonic()
+        self.journal = rig.folder / "journal"
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:

@@ -27,9 +27,6 @@ def test_nothing_is_lost_or_doubled_whatever_happens(rig: Rig, lossy_library: Pa
     report = Report("Chaos, short", SEED)
     with Fleet(rig, lossy_library, seed=SEED, players=PLAYERS) as fleet, Client(fleet.hub, SEED) as client:
         episodes = Episodes(fleet, rig, client, report, random.Random(SEED), LONGEST_S)
-        try:
-            episodes.run(FAULTS_S, MEAN_GAP_S)
-        finally:
-            episodes.keep_journal(rig.folder / "journal")
+        episodes.run(FAULTS_S, MEAN_GAP_S)
     print(report.write("short"))  # noqa: T201 - shown on failure
     assert not report.broken, "\n".join(report.broken)

@@ -29,13 +29,10 @@ def test_killed_at_a_durable_effect_and_the_power_cut(rig: Rig, lossy_library: P
         episodes = Episodes(fleet, rig, client, report, rng, 1.0)
         machine = fleet.hub_machine if name == "hub" else fleet.agents[0]
         sweep = Sweep(fleet, machine, client=client, episodes=episodes, report=report, rng=rng)
-        try:
-            points = sweep.points()
-            report.notes["durable effects of the scenario"] = points
-            for number in sorted(rng.sample(range(1, points + 1), SAMPLES)):
-                sweep.crash(number, rng.choice(list(Side)))
-            sweep.settle()
-        finally:
-            episodes.keep_journal(rig.folder / "journal")
+        points = sweep.points()
+        report.notes["durable effects of the scenario"] = points
+        for number in sorted(rng.sample(range(1, points + 1), SAMPLES)):
+            sweep.crash(number, rng.choice(list(Side)))
+        sweep.settle()
     print(report.write(f"crash-points-{name}"))  # noqa: T201 - shown on failure
     assert not report.broken, "\n".join(report.broken)
