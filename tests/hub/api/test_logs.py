@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -32,10 +33,10 @@ class Node:
     def path(self) -> str:
         return f"/api/v1/nodes/{self.peer.id}/logs"
 
-    async def say(self, *bodies: EventBody | str) -> None:
+    async def say(self, *bodies: EventBody | str, at_once: int = 200) -> None:
         records = [LogRecord("agent", body) if isinstance(body, str) else body for body in bodies]
-        for start in range(0, len(records), 200):
-            some = records[start : start + 200]
+        for start in range(0, len(records), at_once):
+            some = records[start : start + at_once]
             await self.connection.events(Stream.LOGS, *some, first=self.said + 1)
             self.said += len(some)
             await self.connection.acknowledged(Stream.LOGS, self.said)
@@ -244,6 +245,28 @@ async def test_a_reader_that_is_too_far_behind_is_told_what_it_missed(
     metrics = (await web.ask("GET", "/metrics")).body.decode()
     assert f"provewire_log_records_skipped_total {float(skipped['records'])}" in metrics
     assert 'provewire_queue_depth{queue="log_streams"} ' in metrics
+
+
+async def test_a_reader_that_takes_nothing_is_cut_off_and_holds_up_nobody(
+    web: Web, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "SEND_DEADLINE_S", 0.2)
+    stuck = socket.socket()
+    stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    stuck.settimeout(0)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(stuck, ("127.0.0.1", web.hub.port))
+    headers = f"Host: x\r\nAuthorization: {web.admin['Authorization']}\r\n\r\n"
+    await loop.sock_sendall(stuck, f"GET {node.path}?follow=1 HTTP/1.1\r\n{headers}".encode())
+    async with following(web, f"{node.path}?follow=1") as quick, asyncio.timeout(2 * WAIT_S):
+        while len(web.app[LOG_FOLLOWERS]) < 2:
+            await web.ask("GET", "/healthz")
+        rounds = 0
+        while len(web.app[LOG_FOLLOWERS]) > 1:
+            await node.say(*(f"{rounds} " + "x" * 7000 for _ in range(100)), at_once=20)
+            assert (await quick.texts(100))[-1].startswith(f"{rounds} ")
+            rounds += 1
+    stuck.close()
 
 
 async def test_a_quiet_stream_shows_that_it_lives(web: Web, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
