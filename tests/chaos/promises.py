@@ -51,8 +51,10 @@ def keep(kept: object, what: object) -> None:
 
 @contextlib.contextmanager
 def store_of(fleet: Fleet) -> Iterator[sqlite3.Connection]:
+    """The hub's store as it is at one moment: real agents go on to ship their own logs."""
     path = fleet.hub.folder / "hub.sqlite"
-    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as store:
+    with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)) as store:
+        store.execute("BEGIN")
         yield store
 
 
