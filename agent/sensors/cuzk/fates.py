@@ -34,6 +34,8 @@ STALLED_S = 900.0
 """Standing still, for whatever reason: blocked for ever, hanging, or failed with nobody else to overtake it."""
 WHOLE_S = 90.0
 """All partitions done and still listed; a finished job goes after 30 s."""
+UNSEEN_S = 10.0
+"""Between two answers; of a longer time no more is counted as time in which a job stood still."""
 TOTAL_MAX = 1_000_000
 """No proof has more partitions; a larger number is a fault."""
 
@@ -107,12 +109,14 @@ class Fates:
     ) -> list[Outcome]:
         """Take one answer; what is to be told because of it."""
         held = {(w.current_job, w.current_partition) for w in workers if w.state == "proving"}
+        unseen_s = 0.0 if self._last_s is None else now.monotonic_s - self._last_s
+        if unseen_s > UNSEEN_S:
+            self._pass_over(unseen_s - UNSEEN_S)
         before_, self.jobs = self.jobs, {}
         for key, pipeline in _keyed(pipelines).items():
             self.jobs[key] = self._followed(before_.pop(key, None), pipeline, now, before_)
             self._watch_orphans(self.jobs[key], held, now.monotonic_s)
         gone = [job for job in before_.values() if job.open]
-        unseen_s = 0.0 if self._last_s is None else now.monotonic_s - self._last_s
         for verdict in self._ledger.settle(
             list(self.jobs.values()), gone, completed=completed, failed=failed, unseen_s=unseen_s
         ):
@@ -128,6 +132,15 @@ class Fates:
         self._last_s = now.monotonic_s
         self._told = {}
         return self._taken()
+
+    def _pass_over(self, unseen_s: float) -> None:
+        """Count time in which the daemon could not be read, and may have been stopped, as no time standing still."""
+        for job in self.jobs.values():
+            job.moved_s += unseen_s
+            job.passed_by_s += unseen_s
+            job.orphans = {index: since_s + unseen_s for index, since_s in job.orphans.items()}
+            if job.whole_s is not None:
+                job.whole_s += unseen_s
 
     # --- following ------------------------------------------------------------------------------------------------
 

@@ -297,6 +297,20 @@ def test_a_job_that_begins_anew_under_the_same_id_is_another(story: Story) -> No
     assert story.fates() == [("a", FAILED), ("a", DONE)]
 
 
+@pytest.mark.parametrize("stuck", ["orphan", "whole", "still"])
+def test_time_in_which_the_daemon_was_stopped_is_not_held_against_its_jobs(story: Story, stuck: str) -> None:
+    if stuck == "orphan":
+        story.engine.fail_gpu_start("a", 0)
+    elif stuck == "whole":
+        story.engine.run("a")
+    else:
+        story.engine.synthesize("a", 0)
+    story.passes(2)
+    story.now_s += 2 * STALLED_S  # stopped, and going on now
+    story.passes(60)
+    assert story.fates() == []
+
+
 # --- restarts -------------------------------------------------------------------------------------------------------
 
 

@@ -77,7 +77,7 @@ def sendable(reading: EngineReading) -> bytes:
 
 
 @given(st.lists(st.tuples(ANSWER, st.floats(0, 1000)), max_size=6))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_whatever_is_answered_makes_a_reading_a_frame_can_carry(answers: list[tuple[dict[str, Any], float]]) -> None:
     mender = Mender()
     now_s = 100.0
