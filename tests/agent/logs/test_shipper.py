@@ -173,6 +173,7 @@ async def test_a_flood_is_counted_and_told_by_one_event(node: Node) -> None:
         (suppressed,) = [body for body in told if isinstance(body, NodeEvent) and body.kind == "log.suppressed"]
         assert suppressed.fields["count"] == lost
         assert suppressed.fields["source"] == "agent"
+        assert (await node.texts("agent"))[-1] == suppressed.detail  # whoever reads the log sees it too
 
 
 async def test_the_log_of_a_worker_is_its_own_source(node: Node) -> None:
