@@ -9,6 +9,16 @@ const JOBS_SHOWN = 50;
 
 const NODE_KIND = { online: "good", stale: "warn", reconnecting: "warn", lost: "bad", never: "off" };
 const JOB_KIND = { queued: "off", leased: "busy", running: "busy", verifying: "busy", done: "good", failed: "bad", cancelled: "off" };
+const GPU_KIND = { ok: "good", degraded: "warn", lost: "bad", driver_hung: "bad", driver_mismatch: "bad", absent: "bad" };
+const ENGINE_SAYS = {
+  down: "does not run",
+  status_disabled: "its status is off",
+  wrong_service: "something else answers on its port",
+  bad_answer: "its answer cannot be read",
+  silent: "does not answer",
+};
+const SKEW_SHOWN_MS = 2000;
+const SKEW_ALARM_MS = 30000;
 const WORKER_KIND = { idle: "good", proving: "busy", starting: "warn", silent: "warn", down: "bad" };
 const NODE_ORDER = ["online", "reconnecting", "stale", "lost", "never"];
 const JOB_ORDER = ["running", "verifying", "leased", "queued", "done", "failed", "cancelled"];
@@ -159,9 +169,11 @@ const NODE_DRAWINGS = [
       const late = { stale: "late", reconnecting: "late", lost: "lost" }[node.state] || "";
       parts.push(make("span", `number ${late}`, age(hubNowMs() - node.last_heard_at_ms)));
     }
-    if (node.clock_skew_ms !== null && Math.abs(node.clock_skew_ms) > 5000) {
-      const way = node.clock_skew_ms > 0 ? "ahead" : "behind";
-      parts.push(make("span", "small", `its clock is ${duration(Math.abs(node.clock_skew_ms))} ${way}`));
+    const skewMs = Math.abs(node.clock_skew_ms ?? 0);
+    if (skewMs > SKEW_SHOWN_MS) {
+      const text = `its clock is ${duration(skewMs)} ${node.clock_skew_ms > 0 ? "ahead" : "behind"}`;
+      if (skewMs > SKEW_ALARM_MS) parts.push(stateOf(text, "warn"));
+      else parts.push(make("span", "small", text));
     }
     return parts;
   },
@@ -183,19 +195,30 @@ const NODE_DRAWINGS = [
     if (!node.status.gpus.length) return [make("span", "small", "none")];
     return node.status.gpus.flatMap((gpu) => {
       const parts = [make("span", "line", gpu.name || gpu.uuid)];
+      if (gpu.state !== "ok") {
+        parts.push(stateOf(gpu.state.replaceAll("_", " "), GPU_KIND[gpu.state] || "bad"));
+        if (gpu.detail) parts.push(make("p", "says", gpu.detail));
+      }
+      const readings = [];
+      if (gpu.utilization_ratio !== null) readings.push(`${Math.round(100 * gpu.utilization_ratio)} %`);
       const memory = ofTotal(gpu.memory_used_bytes, gpu.memory_total_bytes);
-      if (gpu.state !== "ok") parts.push(stateOf(gpu.state.replaceAll("_", " "), gpu.state === "degraded" ? "warn" : "bad"));
-      if (memory) parts.push(make("span", "small number", memory));
+      if (memory) readings.push(memory);
+      if (gpu.temperature_c !== null) readings.push(`${Math.round(gpu.temperature_c)} °C`);
+      if (gpu.power_draw_mw !== null) readings.push(`${Math.round(gpu.power_draw_mw / 1000)} W`);
+      if (gpu.xid_count) readings.push(`${gpu.xid_count} XID, last ${gpu.xid_last}`);
+      if (readings.length) parts.push(make("span", "small number", readings.join(" · ")));
+      if (gpu.age_s !== null) parts.push(make("span", "small", `read ${duration(1000 * gpu.age_s)} ago`));
       return parts;
     });
   },
   (node) => {
     if (!node.status) return [];
-    return node.status.workers.flatMap((worker) => {
+    const workers = node.status.workers.flatMap((worker) => {
       const parts = [stateOf(`${worker.device} ${worker.state}`, WORKER_KIND[worker.state] || "off")];
       if (worker.detail) parts.push(make("p", "says", worker.detail));
       return parts;
     });
+    return workers.concat(node.status.engines.flatMap((engine) => engineLine(engine, node)));
   },
   (node) => {
     if (!node.status) return [];
@@ -209,6 +232,24 @@ const NODE_DRAWINGS = [
     });
   },
 ];
+
+// One line for an engine: what it does, or why that is not known. Its times are the node's, and so is "now" here.
+function engineLine(engine, node) {
+  const said = [];
+  if (engine.state !== "ok") said.push(ENGINE_SAYS[engine.state] || engine.state.replaceAll("_", " "));
+  const running = engine.jobs.filter((job) => job.state === "running").length + engine.jobs_left_out;
+  if (engine.answered_at_ms !== null) {
+    if (engine.state === "ok") said.push(running ? `proving ${running} ${running === 1 ? "job" : "jobs"}` : "idle");
+    if (engine.state === "ok" && engine.queued !== null) said.push(`queue ${engine.queued}`);
+    const nodeNowMs = hubNowMs() + (node.clock_skew_ms ?? 0);
+    said.push(`last answer ${age(nodeNowMs - engine.answered_at_ms)}`);
+  }
+  const kind = { ok: running ? "busy" : "good", status_disabled: "warn" }[engine.state] || "bad";
+  const parts = [stateOf(`${engine.engine}: ${said.join(", ")}`, kind)];
+  if (engine.failed) parts.push(make("span", "small", `${engine.failed} failed of ${engine.failed + (engine.completed ?? 0)}`));
+  if (engine.state !== "ok" && engine.detail) parts.push(make("p", "says", engine.detail));
+  return parts;
+}
 
 function drawNodes() {
   for (const node of nodes.values()) {
@@ -250,7 +291,7 @@ function drawIncident() {
   }
   const troubled = [...nodes.values()].filter((node) => node.state === "online" && trouble(node)).map((node) => node.name);
   if (troubled.length) {
-    text += ` Trouble with a device: ${listed(troubled.sort())}.`;
+    text += ` Trouble with a device or engine: ${listed(troubled.sort())}.`;
     if (kind === "good") kind = "warn";
   }
   incident.dataset.kind = kind;
@@ -261,7 +302,8 @@ function drawIncident() {
 function trouble(node) {
   const status = node.status;
   return status !== null && (status.gpus.some((gpu) => gpu.state !== "ok")
-    || status.workers.some((worker) => worker.state === "down" || worker.state === "silent"));
+    || status.workers.some((worker) => worker.state === "down" || worker.state === "silent")
+    || status.engines.some((engine) => engine.state !== "ok" && engine.state !== "status_disabled"));
 }
 
 // --- jobs ------------------------------------------------------------------------------------------------------

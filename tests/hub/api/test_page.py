@@ -1,6 +1,7 @@
 """The page: nothing inline, nothing from elsewhere, text stays text; and in a real browser it shows what is."""
 
 import re
+import time
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 from hub.api import page
 from tests.hub.api.browser import MISSING, browser_path, tab
 from tests.hub.api.conftest import Web
+from wire.engines import EngineJob, EngineJobState, EngineReading, EngineState
 from wire.inputs import Heard, JobAssigned
-from wire.readings import GpuReading, HostReading
+from wire.readings import GpuReading, GpuState, HostReading
 from wire.status import JobProgress, NodeStatus, WorkerReading, WorkerState
 
 FOLDER = Path(str(resources.files("hub"))) / "page"
@@ -135,6 +137,52 @@ async def test_a_real_browser_shows_a_node_and_its_job_and_takes_text_for_text(w
             assert await browser.ask("document.documentElement.scrollWidth <= innerWidth")
         await browser.until(f"{row}.includes('reconnecting')")
         assert "silent for a while" in await browser.ask("document.querySelector('#incident').textContent")
+        assert browser.complaints == []
+
+
+async def test_a_real_browser_shows_cards_in_trouble_an_engines_line_and_a_wrong_clock(web: Web) -> None:
+    program = browser_path()
+    if program is None:
+        pytest.skip(MISSING)
+    proving, silent = await web.hub.enroll("proving"), await web.hub.enroll("silent")
+    link = (await web.ask("POST", "/api/v1/login-links")).json["url"]
+    now_ms = web.clock.time_ms()
+    busy = EngineReading(
+        engine="cuzk",
+        state=EngineState.OK,
+        answered_at_ms=now_ms,
+        queued=14,
+        completed=9,
+        failed=1,
+        jobs=(EngineJob("1", "porep"), EngineJob("2", "porep"), EngineJob("3", "porep", EngineJobState.DONE)),
+    )
+    down = EngineReading(engine="cuzk", state=EngineState.DOWN, detail="nobody listens at 127.0.0.1:9821; start it")
+    cards = [
+        GpuReading("GPU-1", "H200", 2**37, 2**36, utilization_ratio=0.97, temperature_c=71, power_draw_mw=640_000),
+        GpuReading("GPU-2", "H200", state=GpuState.LOST, detail="it fell off the bus", xid_count=2, xid_last=79),
+    ]
+    async with tab(program) as browser, proving.connect(name="proving") as one, silent.connect(name="silent") as two:
+        await one.status(NodeStatus(gpus=cards, engines=[busy]))
+        await one.until(Heard)
+        ahead_ms = web.clock.time_ms() + 90_000
+        two.session.send_status(NodeStatus(gpus=[], engines=[down]), time.monotonic(), ahead_ms, time.monotonic_ns())
+        await two.flush()
+        await two.until(Heard)
+        await browser.look(width=1280, height=900)
+        await browser.open(link)
+        await browser.until("document.querySelectorAll('#nodes tr').length === 2")
+        first, second = await browser.ask("[...document.querySelectorAll('#nodes tr')].map((row) => row.textContent)")
+        assert re.search(r"cuzk: proving 2 jobs, queue 14, last answer \d+ s ago", first), first
+        assert "1 failed of 10" in first
+        assert "97 % · 64.0 of 128 GiB · 71 °C · 640 W" in first
+        assert "lostit fell off the bus2 XID, last 79" in first
+        assert "cuzk: does not run" in second
+        assert "nobody listens at 127.0.0.1:9821; start it" in second
+        assert re.search(r"its clock is (8\d|90) s ahead", second), second
+        said = await browser.ask("document.querySelector('#incident').textContent")
+        assert "Trouble with a device or engine: proving, silent." in said
+        await browser.look(width=390, height=844, phone=True)
+        assert await browser.ask("document.documentElement.scrollWidth <= innerWidth")
         assert browser.complaints == []
 
 
