@@ -21,7 +21,7 @@ from agent.logs.settings import LogSettings
 from agent.logs.sources import OWN_RECORDS_MAX, FileSource, OwnSource, SourceReading, Taken, UnitSource
 from agent.outbox import Outbox, Stamped
 from agent.outbox_file import OutboxRefused
-from wire.frames import Level, LogRecord, NodeEvent
+from wire.frames import EventBody, Level, LogRecord, NodeEvent
 from wire.limits import NAME_CHARS_MAX
 
 LIMITS_MARK = "log:limits"
@@ -176,9 +176,9 @@ class LogShipper:
     async def _tell(self, events: Sequence[NodeEvent]) -> None:
         """As events, and in the logs themselves: whoever reads one has to see that there was more."""
         now_ms, now_ns = self._clock.unix_ms(), self._clock.monotonic_ns()
-        notes = [LogRecord(str(event.fields["source"]), event.detail, event.level) for event in events]
-        stamped: list[Stamped] = [(body, now_ms, now_ns) for body in (*events, *notes)]
-        await self._batches.submit(stamped, {LIMITS_MARK: self._limits.kept()}, 0)
+        bodies: list[EventBody] = [*events]
+        bodies += [LogRecord(str(event.fields["source"]), event.detail, event.level) for event in events]
+        await self._batches.submit([(body, now_ms, now_ns) for body in bodies], {LIMITS_MARK: self._limits.kept()}, 0)
 
 
 async def open_shipper(

@@ -92,7 +92,11 @@ class FileTail:
         missed = False
         try:
             if self._fd is None:
-                missed = self._open()
+                try:
+                    missed = self._open()
+                except OSError:
+                    self.close()
+                    raise
             missed = self._watch_truncation() or missed
             before = self._read_to
             lines = self._lines()
@@ -112,7 +116,7 @@ class FileTail:
     def _open(self) -> bool:
         """Open where we left off; whether lines were lost."""
         place = self._place
-        fd = _regular(self._path)
+        fd = self._fd = _regular(self._path)
         if place is None:
             self._begin(fd, at_end=self._from_end)
             return False
@@ -121,7 +125,6 @@ class FileTail:
             return False
         predecessor = self._predecessor(place)
         if predecessor is not None:
-            os.close(fd)
             self._take(*predecessor, old=True)
             return False
         self._begin(fd, at_end=False)
@@ -135,7 +138,8 @@ class FileTail:
         self._take(fd, place, old=False)
 
     def _take(self, fd: int, place: Place, *, old: bool) -> None:
-        self.close()
+        if fd != self._fd:
+            self.close()
         self._fd, self._place, self._old = fd, place, old
         self._read_to = place.offset
         self._partial.clear()
@@ -231,13 +235,12 @@ class FileTail:
             self._quiet_since_s = now_s
         if now_s - self._quiet_since_s < LINGER_S:
             return False
-        if self._partial:  # nobody ends this line any more
-            place = self._place_at(self._read_to, skipping=False)
-            lines.append(RawLine(bytes(self._partial), place))
-            self._partial.clear()
         following = self._following(facts)
         old = following is not None
         new_fd = following if following is not None else _regular(self._path)
+        if self._partial:  # nobody ends this line any more
+            place = self._place_at(self._read_to, skipping=False)
+            lines.append(RawLine(bytes(self._partial), place))
         begun = os.fstat(new_fd)
         self._take(new_fd, Place(begun.st_dev, begun.st_ino, 0), old=old)
         return True

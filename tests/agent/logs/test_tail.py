@@ -108,6 +108,23 @@ def test_a_last_line_without_an_end_is_told_when_its_file_is_left(path: Path) ->
     assert reader.after_rotation() == ["no end", "new"]
 
 
+def test_between_two_files_of_the_name_nothing_is_lost(path: Path) -> None:
+    reader = Reader(path)
+    add(path, "1", "2")
+    assert reader.lines() == ["1", "2"]
+    add(path, "3")
+    add(path, "no end", end="")
+    path.rename(path.with_name("app.log.1"))
+    add(path, "4")
+    reader.restart()
+    assert reader.lines() == ["3"]
+    path.rename(path.with_name("elsewhere"))
+    assert reader.after_rotation() == []
+    assert reader.problem
+    path.with_name("elsewhere").rename(path)
+    assert reader.lines() == ["no end", "4"]
+
+
 def test_several_rotations_while_nobody_looked_are_read_in_their_order(path: Path) -> None:
     reader = Reader(path)
     add(path, "1", "2")
