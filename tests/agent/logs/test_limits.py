@@ -67,19 +67,19 @@ def test_what_is_left_out_is_told_once_for_each_source_and_window() -> None:
     assert sorted(by_kind(player.limits.suppressed)) == [("agent", Reason.RATE, 8), ("file", Reason.RATE, 1)]
 
 
-def test_a_flood_of_a_day_is_a_handful_of_events_and_none_of_it_is_uncounted() -> None:
+def test_a_flood_of_hours_is_a_handful_of_events_and_none_of_it_is_uncounted() -> None:
     player = Player(WITHOUT_DAY)
     told: list[NodeEvent] = []
-    for _ in range(24 * 3600):
+    for _ in range(6 * 3600):
         player.admits(15)
         player.move(1.0)
         told += player.limits.take_due(player.now_s)
     player.move(WINDOW_S_MAX)
     told += player.limits.take_due(player.now_s)
-    assert len(told) < 80
+    assert len(told) < 30
     counts = [event.fields["count"] for event in told]
     assert sum(count for count in counts if isinstance(count, int)) == sum(player.limits.suppressed.values())
-    assert sum(player.limits.suppressed.values()) > 5 * 86_000
+    assert sum(player.limits.suppressed.values()) > 5 * 21_000
 
 
 def test_a_quiet_time_makes_the_windows_short_again() -> None:
