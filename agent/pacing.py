@@ -1,9 +1,9 @@
 """How fast old readings and logs are replayed, so that what is new never waits behind them. Pure.
 
 One frame of the backlog is under way at a time, and after it was acknowledged the next waits four times as long as it
-took the link: a fifth of what the link takes, whatever link it is. What an acknowledgement takes by itself (there, back,
-and the hub's own delay) is seen from statuses, which have no size to speak of, and taken off. Frames grow on a fast link
-and shrink on a slow one, so that the one in the way is gone in a moment.
+took the link: a fifth of what the link takes, whatever link it is. What an acknowledgement takes by itself (there,
+back, and the hub's own delay) is seen from statuses, which have no size to speak of, and taken off. Frames grow on a
+fast link and shrink on a slow one, so that the one in the way is gone in a moment.
 """
 
 from wire.frames import Stream
