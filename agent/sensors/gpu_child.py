@@ -31,6 +31,7 @@ from agent.sensors.nvml_messages import (
     decode_answer,
     encode,
 )
+from wire.limits import TIMER_LATE_S
 
 LOG_BYTES = 1200
 ANSWERS_MAX = 2 * CARDS_MAX + 3
@@ -122,11 +123,32 @@ class Child:
         end_s = loop.time() + round_s
         await loop.sock_sendall(self._talk, encode(ask))
         for _ in range(ANSWERS_MAX):
-            async with asyncio.timeout_at(min(loop.time() + silence_s, end_s)):
-                packet = await loop.sock_recv(self._talk, PACKET_BYTES_MAX)
+            packet = await self._packet(silence_s, end_s)
             if not packet:
                 return
             yield decode_answer(packet)
+
+    async def _packet(self, silence_s: float, end_s: float) -> bytes:
+        """The next packet.
+
+        Raises:
+            TimeoutError: it did not come in time, and we were there to hear it.
+        """
+        loop = asyncio.get_running_loop()
+        receiving = asyncio.ensure_future(loop.sock_recv(self._talk, PACKET_BYTES_MAX))
+        try:
+            while True:
+                due_s = min(loop.time() + silence_s, end_s)
+                await asyncio.wait({receiving}, timeout=max(0.0, due_s - loop.time()))
+                if receiving.done():
+                    return receiving.result()
+                if loop.time() - due_s < TIMER_LATE_S:
+                    raise TimeoutError
+                # We, or the whole machine, were stopped meanwhile: that is no silence of the child's.
+                end_s = max(end_s, loop.time() + silence_s)
+        finally:
+            receiving.cancel()
+            await asyncio.gather(receiving, return_exceptions=True)
 
     async def _death(self, at: Begin | None) -> str:
         done, _ = await asyncio.wait({self._exit}, timeout=DEATH_S)

@@ -15,15 +15,7 @@ def nvml(tmp_path: Path) -> FakeNvml:
 
 @pytest.fixture
 async def rig(tmp_path: Path, nvml: FakeNvml) -> AsyncIterator[Rig]:
-    """A sensor with a deadline that nothing misses."""
-    rig = Rig(tmp_path, nvml, silence_s=20.0)
-    yield rig
-    await rig.sensor.close()
-
-
-@pytest.fixture
-async def hasty(tmp_path: Path, nvml: FakeNvml) -> AsyncIterator[Rig]:
-    """For what hangs: a deadline that a started child keeps easily."""
-    rig = Rig(tmp_path, nvml, silence_s=3.0)
+    """A sensor, its child and its folder."""
+    rig = Rig(tmp_path, nvml)
     yield rig
     await rig.sensor.close()

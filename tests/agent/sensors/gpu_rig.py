@@ -12,6 +12,10 @@ from tests.agent.virtual_time import VirtualClock, eventually
 from wire.readings import GpuReading, GpuState
 
 TICK_S = 0.005
+PATIENT_S = 60.0
+"""A deadline that nothing misses, a child that starts on a busy machine neither."""
+HASTY_S = 1.0
+"""For the round that hangs: the cards before the hanging one answer in milliseconds."""
 
 
 class LoopWatch:
@@ -47,7 +51,7 @@ class LoopWatch:
 class Rig:
     """A sensor on a folder of its own."""
 
-    def __init__(self, folder: Path, nvml: FakeNvml, silence_s: float) -> None:
+    def __init__(self, folder: Path, nvml: FakeNvml) -> None:
         self.clock = VirtualClock()
         self.unkillable = False
         self.kernel_log = folder / "kmsg"
@@ -60,15 +64,16 @@ class Rig:
             folder,
             environ=nvml.environ,
             clock=self.clock,
-            silence_s=silence_s,
+            silence_s=PATIENT_S,
             kernel_log=self.kernel_log,
             proc=self.proc,
             sysfs=self.sysfs,
             dev=self.dev,
         )
 
-    async def round(self) -> Report:
+    async def round(self, silence_s: float = PATIENT_S) -> Report:
         """One more cycle of the agent's, which takes long enough for a killed child to be gone."""
+        self.sensor._silence_s = silence_s
         abandoned = self.sensor._abandoned
         if abandoned is not None and not self.unkillable:
             await eventually(lambda: abandoned.gone, "the killed child's end")

@@ -44,6 +44,11 @@ class FakeNvml:
             "FAKE_NVML_SCENARIO": str(self._path),
         }
 
+    @property
+    def hanging(self) -> bool:
+        """Whether a call has hung since the scenario began."""
+        return self._path.with_name(f"{self._path.name}.hanging").exists()
+
     def set(self, *lines: str) -> None:
         """Add lines "CARD KEY VALUE"; later ones win."""
         self._lines += lines

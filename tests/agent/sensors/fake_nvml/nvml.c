@@ -5,6 +5,7 @@
 #include "scenario.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,9 +25,20 @@ static struct card mig_devices[CARDS][8];
 static int ready;
 static int xids_told;
 
+/* Let the test know that a call hangs: by a file beside the scenario. */
+static void mark_hanging(void) {
+    char path[512];
+    snprintf(path, sizeof path, "%s.hanging", getenv("FAKE_NVML_SCENARIO"));
+    FILE *file = fopen(path, "w");
+    if (file)
+        fclose(file);
+}
+
 static void hang_or_crash(int card, const char *what) {
     char key[64];
     snprintf(key, sizeof key, "hang%s", what);
+    if (scenario(card, key, 0))
+        mark_hanging();
     while (scenario(card, key, 0)) {
         usleep(POLL_US);
         scenario_load();
