@@ -184,12 +184,13 @@ def _of_state(received: StatusReceived) -> bool:
         return True
     if changes is None:
         return False
-    return bool(changes.engines) or any(_tells_state(change) for change in changes.gpus)
-
-
-def _tells_state(change: Any) -> bool:
-    """Of one card; `wire.deltas` makes its type from the reading's."""
-    return change.state is not UNSET or change.detail is not UNSET
+    if changes.engines:
+        return True
+    changed: Sequence[Any] = changes.gpus  # `wire.deltas` makes their type from the reading's
+    for change in changed:  # noqa: SIM110 - asked of every status of every node: a generator costs more than its work
+        if change.state is not UNSET or change.detail is not UNSET:
+            return True
+    return False
 
 
 def read_status(packed: bytes | None) -> NodeStatus | None:

@@ -18,6 +18,7 @@ from hub.clock import Clock
 from hub.config import Config
 from hub.faults import FAULTS
 from hub.home import Home
+from hub.outlet import REASONS, Outlet, how_it_closed
 from hub.rates import TokenBucket
 from hub.store.base import ForeignReference, StoreClosed, StoreError
 from hub.traffic import Traffic
@@ -33,7 +34,7 @@ from wire.inputs import (
     Replied,
     StatusReceived,
 )
-from wire.limits import EVENTS_PER_FRAME_MAX, PROTOCOL
+from wire.limits import EVENTS_PER_FRAME_MAX
 from wire.reasons import WEBSOCKET_CLOSE_BASE, Reason
 from wire.session import HubSession, Sign, Verify
 
@@ -41,13 +42,10 @@ log = structlog.get_logger(__name__)
 
 WORK_ITEMS_MAX = 64
 """Frames that wait for the store, one agent's; then its socket is not read any further."""
-ANSWER_DELAY_S = 0.25
-"""Acknowledgements wait so long for company. Commands and farewells do not."""
 STORE_WAIT_S = 5.0
 """How long an agent stays away when the store cannot take its events."""
 FRAME_TOKEN_BYTES = 16 * 1024
 """A frame costs one token of its session's rate, and one more for each so many bytes."""
-REASONS = {int(reason) for reason in Reason}
 
 Work = Callable[[], Awaitable[None]]
 
@@ -57,19 +55,16 @@ class Life:
 
     __slots__ = (
         "_clock",
-        "_config",
         "_departed",
         "_finished",
         "_home",
         "_leaving",
-        "_may_send",
+        "_outlet",
         "_over",
         "_protocol",
         "_rate",
         "_room",
-        "_sender",
         "_store_failed",
-        "_timer",
         "_traffic",
         "_waiting",
         "_work",
@@ -107,7 +102,6 @@ class Life:
         self.since_s = self.heard_s = clock.monotonic()
         self.opened = False
         self._home = home
-        self._config = config
         self._clock = clock
         self._traffic = traffic
         self._protocol = HubSession(
@@ -120,10 +114,7 @@ class Life:
         self._waiting: list[asyncio.Future[None]] = []
         """Whoever waits for the finish."""
         self._leaving: asyncio.Task[None] | None = None
-        self._may_send = True
-        self._timer: asyncio.TimerHandle | None = None
-        """Until acknowledgements are sent."""
-        self._sender: asyncio.Task[None] | None = None
+        self._outlet = Outlet(channel, traffic, config.send_deadline_s, self._protocol.frames_to_send, self._end)
         self._store_failed = False
         self._work: list[Work | EventsReceived] = []
         self._worker: asyncio.Task[None] | None = None
@@ -183,7 +174,7 @@ class Life:
         self._protocol.welcome(welcome)
         self.session_id = welcome.session
         self.opened = True
-        self._flush()
+        self._outlet.flush()
         return True
 
     def assign(self, frame: AssignJob) -> bool:
@@ -222,7 +213,7 @@ class Life:
     async def run(self) -> None:
         """From the challenge to the last stored event. Returns when all is done."""
         try:
-            self._flush()
+            self._outlet.flush()
             await self._read()
             for task in (self._leaving, self._worker):
                 if task is not None:
@@ -248,9 +239,8 @@ class Life:
 
     async def _cancel_tasks(self) -> None:
         """What is left of the session's tasks when it was cancelled itself, or failed."""
-        if self._timer is not None:
-            self._timer.cancel()
-        tasks = [task for task in (self._leaving, self._sender, self._worker) if task is not None]
+        await self._outlet.cancel()
+        tasks = [task for task in (self._leaving, self._worker) if task is not None]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -272,13 +262,12 @@ class Life:
             return
         self._over = True
         self.reason, self.detail = reason, detail
-        self._flush()
+        self._outlet.flush()
         self._leaving = asyncio.create_task(self._leave())
 
     async def _leave(self) -> None:
         """Close once the farewell is out, however long the worker still has to do."""
-        if self._sender is not None:
-            await asyncio.wait([self._sender])
+        await self._outlet.drained()
         self._depart()
         await self.channel.close(self._close_code, self.detail)
 
@@ -296,7 +285,7 @@ class Life:
         except LocalProtocolError as error:
             self.end(Reason.SLOW_PEER, f"too many commands wait to be sent: {error}")
             return False
-        self._flush()
+        self._outlet.flush()
         return True
 
     # --- the reader
@@ -306,8 +295,8 @@ class Life:
             try:
                 data = await self.channel.receive()
             except ChannelClosed as closed:
-                self._may_send = False
-                self._end(*_how_it_closed(closed))
+                self._outlet.shut()
+                self._end(*how_it_closed(closed))
                 return
             except RemoteProtocolError as problem:
                 self.end(problem.reason, problem.detail)
@@ -329,8 +318,8 @@ class Life:
                 await self._act(one)
         if self.opened and not (happened and type(happened[0]) is StatusReceived):
             self._home.heard(self)
-        if self._timer is None and not self._over:
-            self._timer = asyncio.get_running_loop().call_later(ANSWER_DELAY_S, self._flush)
+        if not self._over:
+            self._outlet.soon()
         if owed_s > 0.0:  # a flood waits in the peer's own buffers, and takes nobody else's time
             self._traffic.held_back += 1
             await asyncio.sleep(owed_s)
@@ -352,7 +341,8 @@ class Life:
             case PeerUnsupported(tag=tag):
                 log.info("an agent does not know a frame", agent=self.agent_id, tag=tag)
             case Ended(reason=reason, detail=detail, by_peer=by_peer):
-                self._may_send = self._may_send and not by_peer
+                if by_peer:
+                    self._outlet.shut()
                 self._end(reason, detail)
 
     # --- the worker
@@ -378,7 +368,7 @@ class Life:
                 self.end(Reason.OVERLOADED, f"the hub's store does not answer: {error}", STORE_WAIT_S)
             except Exception as error:  # noqa: BLE001 - as in `run`
                 self._failed(error)
-            self._flush()
+            self._outlet.flush()
         self._worker = None
 
     def _with_those_behind(self, first: EventsReceived) -> EventsReceived:
@@ -409,51 +399,3 @@ class Life:
             raise
         if not self._over:
             self._protocol.acknowledge(received.epoch, Stream(received.stream), head)
-
-    # --- the sender
-
-    def _flush(self) -> None:
-        """Hand over what there is to send. Where the peer takes too little, the sender goes on with it."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._sender is not None or not self._may_send:
-            return
-        frames = self._protocol.frames_to_send()
-        try:
-            for number, frame in enumerate(frames):
-                if not self.channel.send_now(frame):
-                    self._sender = asyncio.create_task(self._send(frames[number:]))
-                    return
-                self._traffic.sent(len(frame))
-        except ChannelClosed as closed:
-            self._may_send = False
-            self._end(*_how_it_closed(closed))
-
-    async def _send(self, frames: list[bytes]) -> None:
-        """Send these and whatever is there to send when they are out."""
-        deadline_s = self._config.send_deadline_s
-        try:
-            while frames and self._may_send:
-                for frame in frames:
-                    async with asyncio.timeout(deadline_s):
-                        await self.channel.send(frame)
-                    self._traffic.sent(len(frame))
-                frames = self._protocol.frames_to_send()
-        except TimeoutError:
-            self._may_send = False
-            self._end(Reason.SLOW_PEER, f"a frame was not taken within {deadline_s:g} s")
-        except ChannelClosed as closed:
-            self._may_send = False
-            self._end(*_how_it_closed(closed))
-        finally:
-            self._sender = None
-
-
-def _how_it_closed(closed: ChannelClosed) -> tuple[int, str]:
-    """The reason behind a close that no Bye announced."""
-    number = closed.code - WEBSOCKET_CLOSE_BASE
-    if number in REASONS:
-        return number, closed.detail or Reason(number).sentence
-    said = f": {closed.detail}" if closed.detail else ""
-    return Reason.CONNECTION_LOST, f"the {PROTOCOL} connection closed without a goodbye (code {closed.code}){said}"

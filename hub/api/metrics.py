@@ -30,7 +30,7 @@ from hub.api.route import Answer, Route
 from hub.api.views import reason_name
 from hub.faults import FAULTS, PARTS
 from hub.liveness import NodeState
-from hub.session import REASONS
+from hub.outlet import REASONS
 from hub.traffic import KINDS, TURNED_AWAY
 from wire.jobs import JobState
 

@@ -411,7 +411,7 @@ async def test_an_idle_session_is_one_task_and_no_timer() -> None:
             await met.hear()
         await turns()
         assert len(asyncio.all_tasks()) == before + 1
-        assert (met.life._worker, met.life._sender, met.life._timer) == (None, None, None)
+        assert (met.life._worker, met.life._outlet.idle) == (None, True)
 
 
 async def test_acknowledgements_of_many_frames_go_out_as_one() -> None:

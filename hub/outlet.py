@@ -1,0 +1,123 @@
+"""What a session has to say, on its way into the channel. Never waits: whoever calls it goes on at once.
+
+While the peer takes what it is given, frames are handed over on the spot. When it takes too little, a task waits for
+it, each frame under a deadline; that task ends when all is out. An idle session has neither task nor timer.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from hub.channels.base import Channel, ChannelClosed
+from hub.traffic import Traffic
+from wire.limits import PROTOCOL
+from wire.reasons import WEBSOCKET_CLOSE_BASE, Reason
+
+ANSWER_DELAY_S = 0.25
+"""The acknowledgement of a status waits so long for company. What is stored is acknowledged at once."""
+REASONS = {int(reason) for reason in Reason}
+
+
+class Outlet:
+    """One session's.
+
+    Args:
+        channel: where frames go.
+        traffic: counts them.
+        deadline_s: for the peer to take one.
+        frames: gives what there is to send; asked again until there is none.
+        failed: told the reason when the peer is gone or too slow. Nothing is sent after that.
+    """
+
+    __slots__ = ("_channel", "_deadline_s", "_failed", "_frames", "_sender", "_shut", "_timer", "_traffic")
+
+    def __init__(
+        self,
+        channel: Channel,
+        traffic: Traffic,
+        deadline_s: float,
+        frames: Callable[[], list[bytes]],
+        failed: Callable[[int, str], None],
+    ) -> None:
+        self._channel = channel
+        self._traffic = traffic
+        self._deadline_s = deadline_s
+        self._frames = frames
+        self._failed = failed
+        self._shut = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._sender: asyncio.Task[None] | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return self._timer is None and self._sender is None
+
+    def shut(self) -> None:
+        """Nothing more is sent: the peer has gone."""
+        self._shut = True
+        self._stop_timer()
+
+    def soon(self) -> None:
+        """Send within `ANSWER_DELAY_S`."""
+        if self._timer is None and not self._shut:
+            self._timer = asyncio.get_running_loop().call_later(ANSWER_DELAY_S, self.flush)
+
+    def flush(self) -> None:
+        """Send what there is."""
+        self._stop_timer()
+        if self._sender is not None or self._shut:
+            return
+        frames = self._frames()
+        try:
+            for number, frame in enumerate(frames):
+                if not self._channel.send_now(frame):
+                    self._sender = asyncio.create_task(self._send(frames[number:]))
+                    return
+                self._traffic.sent(len(frame))
+        except ChannelClosed as closed:
+            self.shut()
+            self._failed(*how_it_closed(closed))
+
+    async def drained(self) -> None:
+        """Wait until all is out, or cannot be."""
+        if self._sender is not None:
+            await asyncio.wait([self._sender])
+
+    async def cancel(self) -> None:
+        """Stop at once."""
+        self.shut()
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.gather(self._sender, return_exceptions=True)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _send(self, frames: list[bytes]) -> None:
+        """Send these, and whatever is there to send when they are out."""
+        try:
+            while frames and not self._shut:
+                for frame in frames:
+                    async with asyncio.timeout(self._deadline_s):
+                        await self._channel.send(frame)
+                    self._traffic.sent(len(frame))
+                frames = self._frames()
+        except TimeoutError:
+            self.shut()
+            self._failed(Reason.SLOW_PEER, f"a frame was not taken within {self._deadline_s:g} s")
+        except ChannelClosed as closed:
+            self.shut()
+            self._failed(*how_it_closed(closed))
+        finally:
+            self._sender = None
+
+
+def how_it_closed(closed: ChannelClosed) -> tuple[int, str]:
+    """The reason behind a close that no Bye announced."""
+    number = closed.code - WEBSOCKET_CLOSE_BASE
+    if number in REASONS:
+        return number, closed.detail or Reason(number).sentence
+    said = f": {closed.detail}" if closed.detail else ""
+    return Reason.CONNECTION_LOST, f"the {PROTOCOL} connection closed without a goodbye (code {closed.code}){said}"
