@@ -19,18 +19,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from bench.descriptors import take_descriptors
 from tests.chaos import lossy_disk, tools
 from tests.chaos.client import Client
 from tests.chaos.crash_points import Sweep, rounds
 from tests.chaos.episodes import Episodes
 from tests.chaos.fleet import Fleet
 from tests.chaos.keep import keep_what_is_left
+from tests.chaos.players import CROWD, SLOW
 from tests.chaos.report import FOLDER, SEED, Report
 from tests.e2e.rig import ROOT, Rig
 
 MINUTES = float(os.environ.get("PROVEWIRE_CHAOS_MINUTES") or 30)
 ROUNDS = int(os.environ.get("PROVEWIRE_CHAOS_ROUNDS") or 20)
-PLAYERS = 50
+PLAYERS = 200
+"""Behind each of the two ways; all nodes together fit into one page of the hub's list."""
 EPISODE_S = 75.0
 MEAN_GAP_S = 1.0
 LONGEST_S = 13.0
@@ -44,7 +47,7 @@ Part = Callable[[Rig, Path, Report], None]
 def episodes(rig: Rig, library: Path, report: Report) -> None:
     """Faults by chance, episode after episode, on one fleet that is never made anew."""
     end_s = time.monotonic() + MINUTES * 60
-    with Fleet(rig, library, seed=SEED, players=PLAYERS) as fleet, Client(fleet.hub, SEED) as client:
+    with Fleet(rig, library, seed=SEED, players=PLAYERS, rates=CROWD) as fleet, Client(fleet.hub, SEED) as client:
         runs = Episodes(fleet, rig, client, report, random.Random(SEED), LONGEST_S)
         for target in ("hub", "node-a"):
             runs.freeze(target, FREEZE_S)
@@ -57,7 +60,7 @@ def crash_points(name: str, rig: Rig, library: Path, report: Report) -> None:
     """Every crash point of one daemon."""
     rng = random.Random(f"{SEED}/{name}")
     with (
-        Fleet(rig, library, seed=SEED, players=2, agents="a", busy=False) as fleet,
+        Fleet(rig, library, seed=SEED, players=2, agents="a", rates=SLOW, told_s=1.0) as fleet,
         Client(fleet.hub, SEED, open_jobs=1) as client,
     ):
         runs = Episodes(fleet, rig, client, report, rng, LONGEST_S)
@@ -75,6 +78,7 @@ def crash_points(name: str, rig: Rig, library: Path, report: Report) -> None:
 def play(name: str) -> int:
     """One part, in this process."""
     report = Report(name, SEED)
+    take_descriptors()
     with tempfile.TemporaryDirectory(prefix="pw-") as folder:
         rig = Rig(Path(folder))
         try:

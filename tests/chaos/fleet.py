@@ -15,9 +15,10 @@ from typing import Any, Self
 
 import psutil
 
+from bench.swarm_agent import Rates
 from tests.chaos.line import FaultyLine
 from tests.chaos.lossy_disk import Cut, LossyDisk
-from tests.chaos.players import RATES, SLOW, Players
+from tests.chaos.players import RATES, Players
 from tests.chaos.tools import Nginx
 from tests.e2e.rig import Agent, Hub, Rig, until
 
@@ -122,14 +123,15 @@ class Fleet:
         players: int,
         agents: str = "ab",
         lost_after_s: float = LOST_AFTER_S,
-        busy: bool = True,
+        rates: Rates = RATES,
+        told_s: float = 0.1,
     ) -> None:
         self._rig = rig
         self._library = library
         self._seed = seed
         self._count = players
         self._letters = agents
-        self._rates, self._ledger_every_s = (RATES, 0.1) if busy else (SLOW, 1.0)
+        self._rates, self._told_s = rates, told_s
         self._stack = ExitStack()
         self._env = {**HUB, "PROVEWIRE_LOST_AFTER_S": f"{lost_after_s:g}"}
         self.lost_after_s = lost_after_s
@@ -180,7 +182,7 @@ class Fleet:
         disk = self._disk(stack, name)
         ledger = {
             "PROVEWIRE_LEDGER": str(self.ledger(name)),
-            "PROVEWIRE_LEDGER_EVERY_S": str(self._ledger_every_s),
+            "PROVEWIRE_LEDGER_EVERY_S": str(self._told_s),
         }
         agent = DrivenAgent(self._rig, {**ledger, **disk.env}, name)
         token = self.token()

@@ -11,6 +11,8 @@ from bench.swarm_agent import Rates
 
 T = TypeVar("T")
 RATES = Rates(status_s=1.0, sweep_s=20.0, events_s=0.5, logs_s=0.5, readings_s=2.0, state_s=3.0)
+CROWD = Rates(status_s=5.0, sweep_s=60.0, events_s=5.0, logs_s=5.0, readings_s=10.0, state_s=30.0)
+"""For hundreds of them."""
 SLOW = Rates(status_s=1.0, sweep_s=20.0, events_s=3.0, logs_s=3.0, readings_s=5.0, state_s=3.0)
 """For scenarios whose durable effects are counted."""
 START_S = 120.0

@@ -58,6 +58,12 @@ def store_of(fleet: Fleet) -> Iterator[sqlite3.Connection]:
         yield store
 
 
+def nodes_of(fleet: Fleet) -> list[dict[str, Any]]:
+    """Every node the hub knows; of more than a page the rest would be missing, and be found missing."""
+    nodes: list[dict[str, Any]] = fleet.hub.call("GET", "nodes?limit=500")["nodes"]
+    return nodes
+
+
 # --- coming to rest ---
 
 
@@ -70,16 +76,17 @@ def everyone_back(fleet: Fleet) -> float:
         quiet(fleet, machine)
 
     def back() -> bool:
-        nodes = fleet.hub.nodes()
-        return all(nodes.get(name, {}).get("state") == "online" for name in fleet.names) and all(
-            players.swarm.held == 0 for players in fleet.players
-        )
+        # The hub is asked last: the answer is long where the swarm is large.
+        if any(players.swarm.held or players.swarm.open < players.swarm.count for players in fleet.players):
+            return False
+        states = Counter(node["state"] for node in nodes_of(fleet))
+        return states == {"online": len(fleet.names)}
 
     try:
         until(back, "every node to be online and acknowledged", BACK_S)
     except AssertionError as error:
         standing = [players.swarm.standing() for players in fleet.players]
-        away = {n: v["state"] for n, v in fleet.hub.nodes().items() if v["state"] != "online"}
+        away = {node["name"]: node["state"] for node in nodes_of(fleet) if node["state"] != "online"}
         raise Broken(f"{error}; {standing}; not online: {away}") from None
     return time.monotonic() - began_s
 
@@ -92,7 +99,7 @@ def quiet(fleet: Fleet, machine: Machine, *, on: bool = True) -> None:
 
 def at_rest(fleet: Fleet) -> bool:
     """Nothing is under way: no job, nothing in an outbox, one idle worker and one session of each real node."""
-    nodes = fleet.hub.nodes()
+    nodes = {node["name"]: node for node in nodes_of(fleet)}
     for machine in fleet.agents:
         assert isinstance(machine.daemon, Agent)
         status = machine.daemon.status()
@@ -178,7 +185,7 @@ def samples_whole(store: sqlite3.Connection, emitted: dict[tuple[str, str, str],
 
 def told_once(fleet: Fleet) -> int:
     """What the real agents' test engines said: all that was taken by an outbox is there, once, in order."""
-    ids = {node["name"]: node["id"] for node in fleet.hub.nodes().values()}
+    ids = {node["name"]: node["id"] for node in nodes_of(fleet)}
     count = 0
     with store_of(fleet) as store:
         for machine in fleet.agents:
@@ -245,7 +252,7 @@ def jobs_once(fleet: Fleet, client: Client) -> int:
 
 
 def no_duplicate_node(fleet: Fleet) -> int:
-    names = Counter(node["name"] for node in fleet.hub.call("GET", "nodes?limit=500")["nodes"])
+    names = Counter(node["name"] for node in nodes_of(fleet))
     keep(names == Counter(dict.fromkeys(fleet.names, 1)), f"nodes: {names - Counter(dict.fromkeys(fleet.names, 1))}")
     with store_of(fleet) as store:
         doubles = store.execute(

@@ -203,7 +203,7 @@ class Hub:
         return answer
 
     def nodes(self) -> dict[str, dict[str, Any]]:
-        return {node["name"]: node for node in self.call("GET", "nodes")["nodes"]}
+        return {node["name"]: node for node in self.call("GET", "nodes?limit=500")["nodes"]}
 
     def wait_node(self, name: str, state: str = "online") -> dict[str, Any]:
         def there() -> dict[str, Any]:
