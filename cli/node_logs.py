@@ -125,7 +125,7 @@ def show(hub: "HubHere", node: str, wanted: Mapping[str, str], printer: "Printer
     newest = "limit" in wanted
     path = path_of(node, {**wanted, "order": "newest" if newest else "oldest"})
     with hub.stream(path, NDJSON) as answer:
-        found = _objects(answer)
+        found = (told for told in _objects(answer) if told["kind"] == "log")
         for told in reversed(list(found)) if newest else found:
             printer.show(told)
 

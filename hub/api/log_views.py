@@ -45,7 +45,7 @@ class LogPageView(Struct, frozen=True):
 
 
 class LogBeat(Struct, frozen=True, tag_field="kind", tag="beat"):
-    """A sign of life of a stream that has nothing to tell."""
+    """A sign of life of a stream that has nothing to tell, or of a range that is searched and has not ended."""
 
     time_ms: UnixMs
     after: Annotated[int, Meta(description="the id to go on from, though nothing was told")]

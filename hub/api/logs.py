@@ -149,6 +149,9 @@ async def _range(request: web.Request, node: Node, wanted: LogFilter, *, newest_
             await send(request, response, b"".join(map(_line, map(log_view, page.logs))), SEND_DEADLINE_S)
         if page.next is None:
             break
+        if not page.logs:  # a long search shows that it lives, and how far it got
+            beat = LogBeat(request.app[ports.CLOCK].time_ms(), page.next)
+            await send(request, response, _line(beat), SEND_DEADLINE_S)
         left = None if left is None else left - len(page.logs)
         after = page.next
     await response.write_eof()
@@ -221,7 +224,10 @@ class _Stream:
                 behind_counts = True
                 if not await self._follower.more(BEAT_S):
                     await self._say("beat", LogBeat(self._clock.time_ms(), after))
-            elif behind_counts:
+                continue
+            if not page.logs:  # a long search shows that it lives
+                await self._say("beat", LogBeat(self._clock.time_ms(), after))
+            if behind_counts:
                 after = await self._caught_up(after)
 
     async def _tail(self, count: int) -> int:

@@ -13,6 +13,7 @@ from hub import ports
 from hub.api import log_follow, logs
 from hub.api.log_follow import LOG_FOLLOWERS
 from hub.bus import NodeGone
+from hub.store import sql_logs
 from tests.hub.api.conftest import Web
 from tests.hub.api.test_openapi import fits
 from tests.hub.rig import Connection, Peer
@@ -183,6 +184,15 @@ async def test_a_range_is_streamed_to_its_end(web: Web, node: Node) -> None:
         assert [json.loads(line)["text"] for line in reply.body.splitlines()] == expected
     reply = await web.ask("GET", f"{node.path}?format=ndjson&limit=7&order=newest")
     assert [json.loads(line)["text"] for line in reply.body.splitlines()] == expected[::-1][:7]
+
+
+async def test_a_long_search_shows_that_it_lives(web: Web, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql_logs, "SCAN_MAX", 3)
+    await node.say(*(f"{number}" for number in range(10)), "the needle")
+    reply = await web.ask("GET", f"{node.path}?format=ndjson&contains=needle")
+    told = [json.loads(line) for line in reply.body.splitlines()]
+    assert [one["kind"] for one in told] == ["beat", "beat", "beat", "log"]
+    assert [one["after"] for one in told[:3]] == [3, 6, 9]
 
 
 async def test_what_comes_is_told_at_once_and_only_what_is_wanted(web: Web, node: Node) -> None:
