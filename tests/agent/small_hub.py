@@ -15,7 +15,7 @@ from agent.identity import verify
 from tests.agent.virtual_time import eventually
 from wire.events import streams_of
 from wire.frames import AssignJob, CancelJob, Event, Hello, JobHeld, JobReply, Stream, StreamHave, Welcome
-from wire.limits import FRAME_BYTES_MAX, PROTOCOL
+from wire.limits import FRAME_BYTES_MAX, MINOR_VERSION, PROTOCOL
 from wire.reasons import Reason
 from wire.session import Ended, EventsReceived, HelloReceived, HubSession, Renewed, Replied, StatusReceived
 from wire.status import NodeStatus
@@ -30,6 +30,7 @@ class SmallHub:
     def __init__(self) -> None:
         self.key = Ed25519PrivateKey.generate()
         self.generation = 1
+        self.minor = MINOR_VERSION
         self.heartbeat_s = HEARTBEAT_S
         self.spread_s = 0.0
         self.refusal: tuple[Reason, str, float] | None = None
@@ -146,7 +147,12 @@ class SmallHub:
         socket = web.WebSocketResponse(protocols=[PROTOCOL], compress=False, max_msg_size=FRAME_BYTES_MAX)
         await socket.prepare(request)
         session = HubSession(
-            hub_key=self.public_key, sign=self.key.sign, verify=verify, nonce=os.urandom(32), now=loop.time()
+            hub_key=self.public_key,
+            sign=self.key.sign,
+            verify=verify,
+            nonce=os.urandom(32),
+            now=loop.time(),
+            minor=self.minor,
         )
         self.sessions.append(session)
         self._sockets.add(socket)
@@ -204,7 +210,7 @@ class SmallHub:
             session.refuse(Reason.UNKNOWN_AGENT, "never heard of it", 0.0)
         elif session.authenticate(public_key):
             wanted = {(held.epoch, held.stream) for held in hello.held} | {
-                (hello.epoch, stream) for stream in streams_of(hello.minor)
+                (hello.epoch, stream) for stream in streams_of(session.minor)
             }
             have = [
                 StreamHave(

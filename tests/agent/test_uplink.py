@@ -23,7 +23,7 @@ from agent.uplink import NodeFacts, State, Uplink, UplinkView
 from tests.agent.samples import EPOCHS, JOB, JOB_2, assignment
 from tests.agent.small_hub import HEARTBEAT_S, HUB_ID, SmallHub, running_hub
 from tests.agent.virtual_time import VirtualClock, eventually
-from wire.frames import CancelJob, Gap, JobFailed, JobHeld, JobReply, JobStopped, LogRecord, NodeEvent, Stream
+from wire.frames import CancelJob, Gap, JobFailed, JobHeld, JobReply, JobStopped, LogRecord, NodeEvent, Readings, Stream
 from wire.limits import EVENTS_IN_FLIGHT_MAX, FRAME_BYTES_MAX
 from wire.readings import HostReading
 from wire.reasons import Reason
@@ -270,6 +270,33 @@ async def test_more_epochs_than_a_hello_holds_take_more_sessions(hub: SmallHub, 
         await eventually(lambda: way.outbox.reading.events_held == 0, "everything to be delivered")
     assert [body.detail for body in hub.bodies()] == epochs
     assert hub.ended[0][0] == Reason.GOODBYE
+
+
+async def test_an_older_hub_gets_everything_but_readings_and_the_next_one_those_too(
+    hub: SmallHub, tmp_path: Path
+) -> None:
+    """Older epochs that hold nothing else must not end the session again and again either."""
+    sample = Readings(host=HostReading(cpu_count=3))
+    for epoch in EPOCHS[1:4]:
+        outbox = await open_outbox(tmp_path / "outbox.sqlite", epoch, VirtualClock(), Bounds())
+        await outbox.append([sample])
+        await outbox.close()
+    hub.minor = 0
+    async with way_to(tmp_path, hub, epoch=EPOCHS[0]) as way:
+        await hub.opened()
+        await way.outbox.append([sample])
+        await way.outbox.say("test", "1")
+        await eventually(hub.bodies, "the event")
+        await eventually(lambda: way.outbox.reading.events_held == 4, "the samples to be all that is held")
+        assert way.view.state is State.OPEN
+        assert len(hub.sessions) == 1
+        await hub.stop()
+        hub.minor = 1
+        await hub.start()
+        await way.skip_wait()
+        await hub.opened(2)
+        await eventually(lambda: len(hub.bodies(Stream.READINGS)) == 4, "the samples", clock=way.clock, step_s=0.05)
+    assert hub.bodies(Stream.READINGS) == [sample] * 4
 
 
 async def test_a_session_cut_in_mid_replay_doubles_and_loses_nothing(way: Way, hub: SmallHub) -> None:
