@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -251,6 +252,37 @@ async def test_a_child_that_cannot_serve_is_told_and_started_anew_ever_later(
         assert kinds(await sensor.read()) == []
         waits.append(sensor._start_s - clock.monotonic())
     assert waits == [5.0, 15.0, 60.0, 300.0, 300.0]
+    await sensor.close()
+
+
+def talking(*lines: str) -> list[str]:
+    """A child that does these things with its socket, once it was asked."""
+    script = ["import socket, signal", "talk = socket.socket(fileno=0)", "talk.recv(65536)", *lines, "signal.pause()"]
+    return [sys.executable, "-c", "\n".join(script)]
+
+
+@pytest.mark.parametrize(
+    ("argv", "says"),
+    [
+        (talking("talk.send(b'nonsense')"), "cannot be understood"),
+        (talking("""talk.send(b'{"type":"end","problem":"fine"}')"""), "cannot be understood"),
+        (talking("""talk.send(b'{"type":"begin","index":-1}')"""), "cannot be understood"),
+        (talking("""talk.send(b'[' * 100000)"""), "cannot be understood"),
+        (talking("""talk.send(b'{"type":"begin","index":2}')""", "talk.send(b'nonsense')"), "at GPU 2"),
+        (talking("""for _ in range(500): talk.send(b'{"type":"begin","index":2}')"""), "did not end"),
+        (talking("talk.close()"), "did not end"),
+    ],
+    ids=["no json", "no such problem", "no such index", "oversize", "at a card", "flood", "closed"],
+)
+async def test_a_child_that_talks_nonsense_is_told_and_ended(tmp_path: Path, argv: list[str], says: str) -> None:
+    sensor = GpuSensor(tmp_path, environ=os.environ, clock=VirtualClock(), argv=argv, kernel_log=tmp_path / "none")
+    report = await sensor.read()
+    assert says in " ".join([report.detail, *(gpu.detail for gpu in report.gpus)])
+    assert kinds(report) == ["gpu.unreadable"]
+    assert sensor.child_pid is None
+    child = sensor._abandoned
+    assert child is not None
+    await eventually(lambda: child.gone, "the child's end")
     await sensor.close()
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -20,10 +21,15 @@ def compiled() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             made = Path(scratch) / LIBRARY
-            argv = [os.environ.get("CC", "cc"), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC"]
+            argv = [_compiler(), "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", "-shared", "-fPIC"]
             subprocess.run([*argv, "-o", made, *(path for path in sources if path.suffix == ".c")], check=True)
             made.replace(folder / LIBRARY)
     return folder
+
+
+def _compiler() -> str:
+    found = (shutil.which(name) for name in (os.environ.get("CC", ""), "cc", "gcc", "clang") if name)
+    return next(path for path in found if path is not None)
 
 
 class FakeNvml:
