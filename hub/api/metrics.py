@@ -106,6 +106,9 @@ class Scrape:
         yield from self._traffic()
         yield from self._fleet()
         yield from self._viewers()
+        skipped = CounterMetricFamily("provewire_log_records_skipped", "Passed over in streams of readers too slow.")
+        skipped.add_metric((), self._app[log_follow.LOG_FOLLOWERS].skipped)
+        yield skipped
         yield self._faults()
         lag = self._app[LAG]
         yield _plain("provewire_loop_lag_last_seconds", "How late the event loop woke its last sleeper.", lag.last_s)
