@@ -5,12 +5,13 @@ batches wait in the writer's queue are taken together: the heads read once, the 
 statement. Each batch is judged by itself, and one that does not fit its stream touches nothing.
 """
 
+import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Connection, Select, bindparam, case, insert, select, tuple_, update
+from sqlalchemy import Connection, Dialect, Select, bindparam, case, insert, select, tuple_, update
 
 from hub.ids import uuid7
 from hub.store import sql_work
@@ -62,11 +63,24 @@ class _Head(Struct):
     received_at_ms: int = 0
 
 
+class _EventRow(NamedTuple):
+    """A row of `EVENTS`, its columns in their order."""
+
+    agent_id: str
+    epoch: str
+    stream: str
+    seq: int
+    time_ms: int
+    received_at_ms: int
+    kind: str
+    packed: bytes
+
+
 class _Run:
     """Rows of one run, table by table."""
 
     def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
+        self.events: list[_EventRow] = []
         self.samples: list[dict[str, Any]] = []
         self.logs: list[LogBatch] = []
 
@@ -90,7 +104,7 @@ class Intake:
         run = _Run()
         results = [self._take(connection, run, heads[_key(batch)], batch) for batch in batches]
         if run.events:
-            connection.execute(insert(EVENTS), run.events)
+            _insert_events(connection, run.events)
         if run.samples:
             store_samples(connection, run.samples)
         if run.logs:
@@ -202,24 +216,33 @@ def _first_seq(event: Event) -> int:
 # --- events
 
 
-def _rows(batch: Batch, head: _Head, events: Sequence[Event]) -> list[dict[str, Any]]:
+def _rows(batch: Batch, head: _Head, events: Sequence[Event]) -> list[_EventRow]:
     """Rows of `EVENTS`, counted at their head."""
-    rows: list[dict[str, Any]] = [
-        {
-            "agent_id": batch.agent_id,
-            "epoch": batch.epoch,
-            "stream": batch.stream.value,
-            "seq": event.seq,
-            "time_ms": event.time_ms,
-            "received_at_ms": batch.received_at_ms,
-            "kind": sql_work.kind_of(event.body),
-            "packed": _packed(event),
-        }
+    agent_id, epoch, stream = _key(batch)
+    at_ms, kind_of = batch.received_at_ms, sql_work.kind_of
+    rows = [
+        _EventRow(agent_id, epoch, stream, event.seq, event.time_ms, at_ms, kind_of(event.body), _packed(event))
         for event in events
     ]
     head.rows += len(rows)
-    head.size_bytes += sum(len(row["packed"]) for row in rows) + len(rows) * EVENT_ROW_BYTES
+    head.size_bytes += sum(len(row.packed) for row in rows) + len(rows) * EVENT_ROW_BYTES
     return rows
+
+
+def _insert_events(connection: Connection, rows: Sequence[_EventRow]) -> None:
+    """Core's work for each row would be a good part of the cost, so the driver is given the rows as they are."""
+    statement, positional = _event_insert(connection.dialect)
+    if positional:
+        connection.exec_driver_sql(statement, rows)
+    else:
+        connection.exec_driver_sql(statement, [row._asdict() for row in rows])
+
+
+@functools.cache
+def _event_insert(dialect: Dialect) -> tuple[str, bool]:
+    """The statement as the database's driver takes it, and whether its values go by place."""
+    compiled = insert(EVENTS).compile(dialect=dialect)
+    return str(compiled), bool(compiled.positional)
 
 
 def _packed(event: Event) -> bytes:
