@@ -29,6 +29,12 @@ def uuid7(time_ms: int | None = None) -> str:
     return str(uuid.UUID(int=value))
 
 
+def least(time_ms: int) -> str:
+    """The least id made at a moment or later."""
+    digits = f"{max(0, time_ms):012x}"
+    return f"{digits[:8]}-{digits[8:]}"
+
+
 def time_ms_of(identifier: str) -> int:
     """The Unix milliseconds inside an id made by `uuid7`."""
     return uuid.UUID(identifier).int >> 80

@@ -53,6 +53,10 @@ class Record(Struct, frozen=True, kw_only=True):
     """What was done about it: a master ended, a stale socket replaced by ssh itself."""
     verbose: str = ""
     """After a failed authentication: which keys were offered and what became of each, from one more try with -v."""
+    differs: tuple[str, ...] = ()
+    """What differs from the last login that worked, a line each."""
+    fresh: bool = True
+    """A login of its own; False: through a connection that stood already, which proves nothing about keys."""
 
     @property
     def ok(self) -> bool:

@@ -45,6 +45,15 @@ class Bounded:
         return bytes(self._head) + b"\n[... %d bytes left out ...]\n" % self.left_out_bytes + tail
 
 
+def shortened(data: bytes, bytes_max: int) -> bytes:
+    """At most so much of it: head and tail."""
+    if len(data) <= bytes_max:
+        return data
+    bounded = Bounded(bytes_max)
+    bounded.add(data)
+    return bounded.kept()
+
+
 async def drain(reader: asyncio.StreamReader, into: Bounded) -> None:
     """Read to the end."""
     while data := await reader.read(CHUNK_BYTES):

@@ -20,6 +20,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from hub.rollups import Tier
+from hub.ssh.reach import Reach
+from hub.ssh.record import Record
 from hub.store.log_records import LogFilter, LogPage
 from hub.store.records import (
     Agent,
@@ -327,6 +329,29 @@ class Store(Protocol):
 
     async def logs_behind(self, agent_id: str, after: int, count_max: int) -> int:
         """How many log records of a node there are after an id, counted up to ``count_max``."""
+
+    # --- the SSH fallback
+
+    async def ssh_targets(self) -> list[Reach]:
+        """Every node's way in, revoked nodes' too."""
+
+    async def save_ssh_target(self, reach: Reach, event: HubEvent | None = None) -> None:
+        """Write down a node's way in and, in the same transaction, who changed it."""
+
+    async def add_ssh_attempts(self, records: Sequence[Record], reach: Reach | None = None) -> None:
+        """Keep the tries of one attempt and, with them, what they say of the way in. The oldest beyond a quota go."""
+
+    async def ssh_attempt(self, attempt_id: str) -> Record | None:
+        """One try, whole."""
+
+    async def ssh_attempts(self, node_id: str, *, before: str = "", limit: int = PAGE_MAX) -> list[Record]:
+        """A node's tries, newest first, older than the id ``before`` if given.
+
+        Without the bulk: no standard output, and of stderr the first 16 KiB.
+        """
+
+    async def expire_ssh_attempts(self, before_ms: int, *, limit: int) -> int:
+        """Give up tries begun before."""
 
     # --- giving up, in bounded steps: each says how much it did, zero when nothing is left to do
 

@@ -7,10 +7,14 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import RowMapping
 
+from hub.ssh.cause import Cause
+from hub.ssh.reach import Basis, Reach, Source, State, Suggestion
+from hub.ssh.record import Origin, Record
+from hub.ssh.targets import Target
 from hub.store.records import Agent, Attempt, AttemptState, Circuit, EnrollToken, Job
 from wire.jobs import Input, JobState, Output
 
-Record = TypeVar("Record", bound=Struct)
+Kept = TypeVar("Kept", bound=Struct)
 
 _LABELS = dict[str, str]
 _TIMINGS = dict[str, float]
@@ -20,11 +24,21 @@ JSON_FIELDS: dict[type[Struct], dict[str, Any]] = {
     Job: {"inputs": tuple[Input, ...], "timings_ms": _TIMINGS},
     Attempt: {"outputs": tuple[Output, ...], "timings_ms": _TIMINGS},
     Circuit: {},
+    Reach: {
+        "target": Target | None,
+        "host_keys": tuple[str, ...],
+        "jump_keys": dict[str, tuple[str, ...]],
+        "suggested": Suggestion | None,
+        "basis": Basis | None,
+    },
+    Record: {"argv": tuple[str, ...], "origin": Origin, "differs": tuple[str, ...]},
 }
 """Fields kept as JSON text, with their types."""
 ENUM_FIELDS: dict[type[Struct], dict[str, type[StrEnum]]] = {
     Job: {"state": JobState},
     Attempt: {"state": AttemptState},
+    Reach: {"source": Source, "pinned_by": Source, "state": State, "cause": Cause},
+    Record: {"cause": Cause},
 }
 
 
@@ -40,7 +54,7 @@ def to_row(record: Struct) -> dict[str, Any]:
     return row
 
 
-def from_row(kind: type[Record], row: RowMapping) -> Record:
+def from_row(kind: type[Kept], row: RowMapping) -> Kept:
     """The record of a row; columns the record does not have are left out."""
     structured = JSON_FIELDS.get(kind, {})
     enums = ENUM_FIELDS.get(kind, {})
@@ -52,7 +66,7 @@ def from_row(kind: type[Record], row: RowMapping) -> Record:
         value = row[column]
         if name in structured:
             value = msgspec.json.decode(value, type=structured[name])
-        elif name in enums:
+        elif name in enums and value is not None:
             value = enums[name](value)
         values[name] = value
     return kind(**values)

@@ -12,7 +12,9 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from hub.rollups import TIERS, Tier
-from hub.store import sql_fleet, sql_history, sql_logs, sql_retention, sql_work
+from hub.ssh.reach import Reach
+from hub.ssh.record import Record
+from hub.store import sql_fleet, sql_history, sql_logs, sql_retention, sql_ssh, sql_work
 from hub.store.base import (
     HISTORY_ROWS_MAX,
     PAGE_MAX,
@@ -329,6 +331,32 @@ class SqlStore:
     async def logs_behind(self, agent_id: str, after: int, count_max: int) -> int:
         """How many records there are after an id."""
         return await self._read(lambda c: sql_logs.behind(c, agent_id, after, count_max))
+
+    # --- the SSH fallback
+
+    async def ssh_targets(self) -> list[Reach]:
+        """Every node's way in."""
+        return await self._read(sql_ssh.targets)
+
+    async def save_ssh_target(self, reach: Reach, event: HubEvent | None = None) -> None:
+        """Write down a way in."""
+        await self.writer.submit(lambda c: sql_ssh.save_target(c, reach, event))
+
+    async def add_ssh_attempts(self, records: Sequence[Record], reach: Reach | None = None) -> None:
+        """Keep the tries of one attempt."""
+        await self.writer.submit(lambda c: sql_ssh.add_attempts(c, records, reach))
+
+    async def ssh_attempt(self, attempt_id: str) -> Record | None:
+        """One try."""
+        return await self._read(lambda c: sql_ssh.attempt(c, attempt_id))
+
+    async def ssh_attempts(self, node_id: str, *, before: str = "", limit: int = PAGE_MAX) -> list[Record]:
+        """A node's tries."""
+        return await self._read(lambda c: sql_ssh.attempts(c, node_id, before, limit))
+
+    async def expire_ssh_attempts(self, before_ms: int, *, limit: int) -> int:
+        """Give up old tries."""
+        return await self.writer.submit(lambda c: sql_ssh.expire_attempts(c, before_ms, limit))
 
     # --- giving up
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, delete, func, select, tuple_, update
 
+from hub.ids import least
 from hub.rollups import Tier
 from hub.store.schema import (
     EVENTS,
@@ -181,7 +182,7 @@ def expire_records(connection: Connection, before_ms: int, rows_max: int, limit:
     for table, over in ((SESSIONS, SESSIONS.c.closed_at_ms.is_not(None)), (HUB_EVENTS, HUB_EVENTS.c.id != "")):
         ids = list(
             connection.scalars(
-                select(table.c.id).where(table.c.id < _first_id(before_ms), over).order_by(table.c.id).limit(limit)
+                select(table.c.id).where(table.c.id < least(before_ms), over).order_by(table.c.id).limit(limit)
             )
         )
         if not ids:
@@ -202,12 +203,6 @@ def _expire_suppressions(connection: Connection, before_ms: int, limit: int) -> 
     if rows:
         connection.execute(delete(SUPPRESSIONS).where(tuple_(*columns).in_([tuple(row) for row in rows])))
     return len(rows)
-
-
-def _first_id(time_ms: int) -> str:
-    """The least id (UUIDv7) made at a moment or later."""
-    digits = f"{max(0, time_ms):012x}"
-    return f"{digits[:8]}-{digits[8:]}"
 
 
 def event_volume(connection: Connection) -> tuple[int, int]:
