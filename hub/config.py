@@ -65,7 +65,7 @@ class Config(Struct, frozen=True, kw_only=True):
     decline_backoff_s: float = 5.0
     jobs_open_max: int = 10_000
     status_persist_s: float = 30.0
-    node_events_per_s: float = 200.0
+    node_events_per_s: float = 1000.0
     node_events_burst: int = 20_000
     node_event_bytes_per_day: int = 256 * 1024**2
     node_log_bytes_per_day: int = 64 * 1024**2

@@ -5,7 +5,7 @@ An acknowledgement says that everything up to a number is in the store, so nothi
 - What must not be lost (``jobs``, ``events``) is only slowed down: it is stored, and the node's next batch waits. Its
   own window of unacknowledged events then holds it back, and what it holds stays in its outbox.
 - ``logs`` and ``readings`` beyond the bytes of a day are left out, and the store keeps in their place, in the same
-  transaction that moves the head, how many were left out and why. All of them are slowed down beyond their rate, too.
+  transaction that moves the head, how many were left out and why. What of them is kept is slowed down beyond its rate.
 
 The bytes of a day are a bucket that fills at a steady rate: a node that was away for a day brings the whole day.
 """
@@ -87,19 +87,19 @@ class Quotas:
         """What to do with a batch of ``count`` events."""
         account = self._account(agent_id)
         wait_s = _pay(self._stream_rate(account, stream), count)
-        wait_s = max(wait_s, self._epoch_wait_s(account, epoch))
         left_out = ""
         if stream in self.left_out_total:
             bucket = self._day(account, stream.value)
             if bucket.pay(0.0) > 0.0:
                 limit_bytes = self._bytes_per_day[stream.value]
+                wait_s = 0.0  # what is left out costs next to nothing, and the node's jobs come by the same way
                 left_out = f"the node sent more {stream.value} than {limit_bytes} bytes a day"
                 self.left_out_total[stream] += count
             else:
                 bucket.pay(size_bytes)
         else:
             wait_s = max(wait_s, _pay(self._day(account, "jobs and events"), size_bytes))
-        wait_s = min(wait_s, WAIT_MAX_S)
+        wait_s = min(max(wait_s, self._epoch_wait_s(account, epoch)), WAIT_MAX_S)
         self.waited_s_total += wait_s
         return Verdict(wait_s, left_out, self._news(account, stream, wait_s))
 

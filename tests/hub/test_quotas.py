@@ -73,7 +73,8 @@ def test_a_day_away_may_be_brought_at_once(quotas: Quotas, clock: FakeClock) -> 
 
 
 def test_new_epochs_without_end_are_slowed_down(quotas: Quotas) -> None:
-    waits = [quotas.judge("a", f"e{number}", Stream.EVENTS, 0, 0).wait_s for number in range(2 * EPOCHS_BURST)]
+    quotas.judge("a", "e0", Stream.LOGS, 0, 10**9)
+    waits = [quotas.judge("a", f"e{number}", Stream.LOGS, 0, 0).wait_s for number in range(2 * EPOCHS_BURST)]
     assert max(waits[: EPOCHS_BURST + 1]) == 0.0
     assert min(waits[EPOCHS_BURST + 1 :]) == WAIT_MAX_S
     fresh = Quotas(FakeClock(), LIMITS)
@@ -101,7 +102,8 @@ def test_a_forgotten_node_begins_anew(quotas: Quotas) -> None:
 def test_what_was_waited_and_left_out_is_counted(clock: FakeClock) -> None:
     quotas = Quotas(clock, msgspec.structs.replace(LIMITS, log_bytes_per_day=1))
     quotas.judge("a", "e", Stream.LOGS, 110, 2)
-    quotas.judge("a", "e", Stream.LOGS, 0, 2)
-    quotas.judge("a", "e", Stream.LOGS, 7, 2)
-    assert quotas.waited_s_total == pytest.approx(1.0 + 1.0)
+    assert quotas.judge("a", "e", Stream.LOGS, 7, 2).wait_s == 0.0, "what is left out holds nothing up"
+    quotas.judge("a", "e", Stream.EVENTS, 110, 0)
+    assert quotas.judge("a", "e", Stream.EVENTS, 1, 0).wait_s == 1.0
+    assert quotas.waited_s_total == pytest.approx(1.0)
     assert quotas.left_out_total == {Stream.LOGS: 7, Stream.READINGS: 0}
