@@ -63,7 +63,7 @@ class Remarks:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._seen: dict[str, _Seen] = {}
-        self._cards: dict[str, frozenset[str]] = {}
+        self._cards: dict[str, tuple[str, ...]] = {}
         self._waiting: deque[Remark] = deque(maxlen=WAITING_MAX)
         self.skewed = 0
         """Nodes whose clock is off by more than the alarm's limit."""
@@ -119,18 +119,18 @@ class Remarks:
 
     def knows_cards(self, agent_id: str, uuids: Collection[str]) -> None:
         """What the store had of a node."""
-        self._cards[agent_id] = frozenset(uuids)
+        self._cards[agent_id] = tuple(sorted(uuids))
 
     def cards(self, agent_id: str, uuids: Collection[str]) -> None:
         """A node told its list of cards. Nothing to compare with, or a driver that lists none, says nothing."""
-        after = frozenset(uuids)
+        after = tuple(sorted(uuids))
         if not after:
             return
-        before, self._cards[agent_id] = self._cards.get(agent_id, frozenset()), after
+        before, self._cards[agent_id] = self._cards.get(agent_id, ()), after
         seen = self._seen.get(agent_id)
         if seen is None or not before or before == after:
             return
-        changes = (("gone", sorted(before - after)), ("new", sorted(after - before)))
+        changes = (("gone", sorted({*before} - {*after})), ("new", sorted({*after} - {*before})))
         said = "; ".join(f"{word} {_named(uuids)}" for word, uuids in changes if uuids)
         detail = f"the node's cards are not those it had: {said}. It is the same node"
         self._remark(seen, Remark(agent_id, "hardware.changed", detail, Level.WARNING))
