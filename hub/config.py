@@ -95,6 +95,18 @@ class Config(Struct, frozen=True, kw_only=True):
     login_code_ttl_s: int = 600
     browser_session_ttl_s: int = 12 * 3600
     enroll_per_s: float = 10.0
+    ssh_program: str = "ssh"
+    ssh_identities: str = ""
+    ssh_config_file: Path | None = None
+    ssh_agent_socket: Path | None = None
+    ssh_runtime_dir: Path | None = None
+    ssh_connect_timeout_s: int = 10
+    ssh_deadline_s: float = 30.0
+    ssh_probes_max: int = 20
+    ssh_probe_after_s: float = 60.0
+    ssh_rehearse_s: float = 86_400.0
+    ssh_attempts_kept_days: int = 90
+    ssh_accept_suggestions: bool = False
 
     @classmethod
     def load(cls, options: Mapping[str, object], environ: Mapping[str, str] | None = None) -> "Config":
@@ -226,8 +238,25 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("login_code_ttl_s", "seconds a login link lives"),
     Setting("browser_session_ttl_s", "seconds a browser stays logged in"),
     Setting("enroll_per_s", "enrolment requests answered a second"),
+    Setting("ssh_program", "OpenSSH's client, by name or path"),
+    Setting("ssh_identities", "private keys, separated by commas; else one of the hub's own in data_dir/ssh"),
+    Setting("ssh_config_file", "an ssh_config of yours, read after what the hub insists on"),
+    Setting("ssh_agent_socket", "an ssh agent's socket; its keys are offered too"),
+    Setting("ssh_runtime_dir", "private folder of control sockets; else the first usable of the usual places"),
+    Setting("ssh_connect_timeout_s", "whole seconds for a connection to a node's sshd"),
+    Setting("ssh_deadline_s", "seconds for one attempt by ssh, connection and command together"),
+    Setting("ssh_probes_max", "attempts by ssh that the hub makes by itself at the same time"),
+    Setting("ssh_probe_after_s", "seconds a node is lost before the hub looks after it by ssh"),
+    Setting("ssh_rehearse_s", "seconds between two rehearsals of the login at a node, 10 % more or less"),
+    Setting("ssh_attempts_kept_days", "days the records of attempts by ssh are kept, 200 of a node at most"),
+    Setting("ssh_accept_suggestions", "1 accepts the address, user and port a node suggests for its sshd unasked"),
 )
 """Every setting, in the order of the documentation."""
+
+
+def environment() -> Mapping[str, str]:
+    """The surroundings of this process, for those it starts."""
+    return dict(os.environ)
 
 
 def under_systemd() -> bool:
@@ -270,6 +299,10 @@ _POSITIVE = (
     "node_log_bytes_per_day",
     "node_reading_bytes_per_day",
     "retention_every_s",
+    "ssh_connect_timeout_s",
+    "ssh_deadline_s",
+    "ssh_probes_max",
+    "ssh_rehearse_s",
 )
 
 
