@@ -16,14 +16,15 @@ from sqlalchemy import Connection, create_engine, event, text
 from hub.faults import FAULTS
 from hub.rollups import TIERS, Tier, of_sample
 from hub.store import migrate
-from hub.store.base import HoleInStream, IngestResult, StoreUnavailable, StoreVersionError
+from hub.store.base import HoleInStream, IngestResult, Step, StoreUnavailable, StoreVersionError
 from hub.store.records import Artifact
 from hub.store.schema import METADATA
 from hub.store.sql import SqlStore
 from hub.store.sqlite import open_sqlite
 from tests.hub.rig import numbered
-from tests.hub.store.test_contract import EPOCH, an_agent, nothing_to_apply
-from wire.frames import NodeEvent, Stream
+from tests.hub.store.test_contract import EPOCH, JOB, an_agent, nothing_to_apply
+from wire.frames import EventBody, JobStarted, LogRecord, NodeEvent, Readings, Stream
+from wire.readings import HostReading
 
 OLD = Path(__file__).parent / "old"
 WRITES_BEFORE_THE_KILL = 200
@@ -308,3 +309,33 @@ async def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(StoreVersionError, match="schema 9999"):
         async with open_sqlite(path):
             pass
+
+
+async def test_what_a_failed_run_undid_is_not_remembered(tmp_path: Path) -> None:
+    """Sources, and the nodes that have logs, are remembered between batches: never those of an undone savepoint."""
+
+    def fail(_body: EventBody) -> tuple[str, Step] | None:
+        raise LookupError("on purpose")
+
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        agents = [await an_agent(store, f"n{number}") for number in range(5)]
+        reading = Readings(HostReading(load_1min=1.0))
+        for first in (1, 2):
+            results = await asyncio.gather(
+                *(
+                    store.ingest(
+                        agent.id, EPOCH, stream, numbered([body], first=first), 1_800_000_000_000, nothing_to_apply
+                    )
+                    for agent in agents
+                    for stream, body in ((Stream.READINGS, reading), (Stream.LOGS, LogRecord("s", "x")))
+                ),
+                store.ingest(agents[0].id, EPOCH, Stream.JOBS, numbered([JobStarted(JOB, 1, "host", 4)]), 10, fail),
+                return_exceptions=True,
+            )
+            assert [type(result) for result in results] == [IngestResult] * 10 + [LookupError]
+        for agent in agents:
+            (source,) = await store.sources(agent.id)
+            rows = await store.history(agent.id, Tier.RAW, 0, 2**62)
+            assert [row.rolled for row in rows] == [of_sample({source.number: {1: 1.0}})] * 2
+        volumes = (await store.usage()).volumes
+        assert (volumes["raw"].rows, volumes["logs"].rows) == (10, 10)
