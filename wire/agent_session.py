@@ -19,8 +19,10 @@ from wire.frames import (
     Event,
     Hello,
     HubFrame,
+    InstallKey,
     JobHeld,
     JobReply,
+    KeyInstalled,
     LeaseRenew,
     Refused,
     ReportFull,
@@ -38,6 +40,7 @@ from wire.inputs import (
     HeartbeatDue,
     JobAssigned,
     JobCancelled,
+    KeyOffered,
     Opened,
     PeerUnsupported,
     RefusedByHub,
@@ -242,6 +245,15 @@ class AgentSession(Peer[AgentState]):
         self._move(Local.SEND)
         self._queue(reply)
 
+    def answer_key(self, answer: KeyInstalled) -> None:
+        """Say what became of a key that was to be let in.
+
+        Raises:
+            LocalProtocolError: the session is not open.
+        """
+        self._move(Local.SEND)
+        self._queue(answer)
+
     def renew(self, jobs: list[JobHeld]) -> None:
         """Keep the leases of jobs whose worker answered within its deadline.
 
@@ -277,6 +289,8 @@ class AgentSession(Peer[AgentState]):
                 return [JobAssigned(frame)]
             case CancelJob():
                 return [JobCancelled(frame)]
+            case InstallKey():
+                return [KeyOffered(frame)]
             case Unsupported():
                 return [PeerUnsupported(frame.tag)]
             case UnknownFrame():

@@ -60,6 +60,7 @@ __all__ = [
     "HeldRange",
     "Hello",
     "HubFrame",
+    "InstallKey",
     "Interval",
     "JobFailed",
     "JobHeld",
@@ -67,6 +68,7 @@ __all__ = [
     "JobStarted",
     "JobStopped",
     "JobSucceeded",
+    "KeyInstalled",
     "LeaseRenew",
     "Level",
     "LogRecord",
@@ -101,6 +103,8 @@ class Capability(StrEnum):
     GROTH16_CUDA = "groth16.cuda"
     OBSERVE = "observe"
     """Telemetry only: never assign a job."""
+    KEY_INSTALL = "ssh.key_install"
+    """The node's own configuration lets the hub put its SSH key into an authorized_keys file there."""
 
 
 # --- agent -> hub -------------------------------------------------------------------------------------------------
@@ -246,6 +250,17 @@ class LeaseRenew(Struct, frozen=True, omit_defaults=True, tag_field="t", tag="lr
     jobs: Annotated[list[JobHeld], Meta(max_length=JOBS_HELD_MAX)]
 
 
+class KeyInstalled(
+    Struct, frozen=True, omit_defaults=True, tag_field="t", tag="ki", rename={"request": "id", "detail": "txt"}
+):
+    """What became of an `InstallKey`. Since minor version 1."""
+
+    request: Uuid
+    ok: bool
+    detail: Text = ""
+    """Which file, and whether the key was there already; or why not."""
+
+
 # --- hub -> agent -------------------------------------------------------------------------------------------------
 
 
@@ -385,6 +400,22 @@ class CancelJob(
     detail: Text = ""
 
 
+class InstallKey(
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    tag_field="t",
+    tag="ik",
+    rename={"request": "id", "user": "u", "public_key": "k"},
+):
+    """Let this SSH key in; only where the agent said ``ssh.key_install``. Saying it twice is harmless."""
+
+    request: Uuid
+    user: Name
+    public_key: Annotated[str, Meta(min_length=16, max_length=1024)]
+    """``type base64 comment``, one line."""
+
+
 # --- both ways ----------------------------------------------------------------------------------------------------
 
 
@@ -409,5 +440,5 @@ class Bye(
     wait_s: Seconds = 0.0
 
 
-AgentFrame = Hello | Status | Events | JobReply | LeaseRenew | Unsupported | Bye
-HubFrame = Challenge | Welcome | Refused | Ack | ReportFull | AssignJob | CancelJob | Unsupported | Bye
+AgentFrame = Hello | Status | Events | JobReply | LeaseRenew | KeyInstalled | Unsupported | Bye
+HubFrame = Challenge | Welcome | Refused | Ack | ReportFull | AssignJob | CancelJob | InstallKey | Unsupported | Bye

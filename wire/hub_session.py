@@ -14,7 +14,9 @@ from wire.frames import (
     Challenge,
     Events,
     Hello,
+    InstallKey,
     JobReply,
+    KeyInstalled,
     LeaseRenew,
     Refused,
     ReportFull,
@@ -29,6 +31,7 @@ from wire.inputs import (
     EventsReceived,
     HelloReceived,
     HubInput,
+    KeyAnswered,
     PeerUnsupported,
     Renewed,
     Replied,
@@ -265,6 +268,15 @@ class HubSession(Peer[HubState]):
         self._move(Local.SEND)
         self._queue(frame)
 
+    def install_key(self, frame: InstallKey) -> None:
+        """Ask the agent to let an SSH key in.
+
+        Raises:
+            LocalProtocolError: the session is not open.
+        """
+        self._move(Local.SEND)
+        self._queue(frame)
+
     def say_bye(self, reason: int, detail: str, wait_s: float = 0.0) -> None:
         """End the session, open or not; harmless when it has ended already."""
         if not self.has_ended:
@@ -287,6 +299,8 @@ class HubSession(Peer[HubState]):
                 return self._on_events(frame, len(data))
             case JobReply():
                 return [Replied(frame)]
+            case KeyInstalled():
+                return [KeyAnswered(frame)]
             case LeaseRenew():
                 return [Renewed(frame.jobs)]
             case Unsupported():

@@ -3,7 +3,18 @@
 from dataclasses import dataclass
 
 from wire.deltas import NodeChanges
-from wire.frames import AssignJob, CancelJob, Event, Hello, JobHeld, JobReply, Stream, Welcome
+from wire.frames import (
+    AssignJob,
+    CancelJob,
+    Event,
+    Hello,
+    InstallKey,
+    JobHeld,
+    JobReply,
+    KeyInstalled,
+    Stream,
+    Welcome,
+)
 from wire.picture import Picture
 from wire.status import NodeStatus
 
@@ -90,6 +101,13 @@ class JobCancelled:
     frame: CancelJob
 
 
+@dataclass(frozen=True, slots=True)
+class KeyOffered:
+    """The hub wants its SSH key let in; answer with ``answer_key``."""
+
+    frame: InstallKey
+
+
 AgentInput = (
     Opened
     | RefusedByHub
@@ -99,6 +117,7 @@ AgentInput = (
     | FullStatusWanted
     | JobAssigned
     | JobCancelled
+    | KeyOffered
     | PeerUnsupported
     | Ended
 )
@@ -146,6 +165,13 @@ class EventsReceived:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyAnswered:
+    """What became of a key the agent was to let in."""
+
+    frame: KeyInstalled
+
+
+@dataclass(frozen=True, slots=True)
 class Replied:
     """The agent takes an assigned job or not."""
 
@@ -159,4 +185,4 @@ class Renewed:
     jobs: list[JobHeld]
 
 
-HubInput = HelloReceived | StatusReceived | EventsReceived | Replied | Renewed | PeerUnsupported | Ended
+HubInput = HelloReceived | StatusReceived | EventsReceived | Replied | KeyAnswered | Renewed | PeerUnsupported | Ended

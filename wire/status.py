@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from wire.engines import EngineReading
 from wire.jobs import Attempt, Count, Name, Uuid
-from wire.limits import ENGINES_MAX, FLOAT_MAX, GPUS_MAX, JOBS_HELD_MAX
+from wire.limits import ENGINES_MAX, FLOAT_MAX, GPUS_MAX, JOBS_HELD_MAX, NAME_CHARS_MAX
 from wire.readings import GpuReading, HostReading
 from wire.text import Text
 
@@ -63,6 +63,19 @@ class OutboxReading(
     dropped: Count = 0
 
 
+class SshHint(
+    Struct, frozen=True, omit_defaults=True, rename={"port": "p", "user": "u", "host_keys": "k", "address": "a"}
+):
+    """How the node thinks it can be reached by SSH: a suggestion, the operator's word counts."""
+
+    port: Annotated[int, Meta(ge=1, le=65_535)] = 22
+    user: Name = "root"
+    host_keys: Annotated[tuple[Annotated[str, Meta(max_length=1024)], ...], Meta(max_length=4)] = ()
+    """``type base64`` each, as its sshd shows them."""
+    address: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
+    """If it knows one by which others reach it; empty: whence its session comes."""
+
+
 class NodeStatus(
     Struct,
     frozen=True,
@@ -76,6 +89,7 @@ class NodeStatus(
         "draining": "dr",
         "hostname": "hn",
         "engines": "en",
+        "ssh": "ssh",
     },
 ):
     """The whole picture of a node, or the changed part of it."""
@@ -89,6 +103,7 @@ class NodeStatus(
     draining: bool | UnsetType = UNSET
     engines: Annotated[list[EngineReading], Meta(max_length=ENGINES_MAX)] | UnsetType = UNSET
     """Engines beside our own workers."""
+    ssh: SshHint | UnsetType = UNSET
 
     def changed_since(self, before: "NodeStatus") -> "NodeStatus":
         """Only the fields that differ from ``before``; the rest unset."""

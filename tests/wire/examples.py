@@ -30,12 +30,14 @@ from wire.frames import (
     HeldRange,
     Hello,
     HubFrame,
+    InstallKey,
     JobFailed,
     JobHeld,
     JobReply,
     JobStarted,
     JobStopped,
     JobSucceeded,
+    KeyInstalled,
     LeaseRenew,
     Level,
     LogRecord,
@@ -52,7 +54,7 @@ from wire.frames import (
 )
 from wire.jobs import Groth16Spec, Input, Output
 from wire.readings import GpuProcess, GpuReading, GpuState, HostReading
-from wire.status import JobProgress, NodeStatus, OutboxReading, WorkerReading, WorkerState
+from wire.status import JobProgress, NodeStatus, OutboxReading, SshHint, WorkerReading, WorkerState
 from wire.worker import (
     Abort,
     DeviceNews,
@@ -301,6 +303,15 @@ AGENT_FRAMES: dict[str, AgentFrame] = {
         monotonic_ns=NOW_NS,
         status=NodeStatus(engines=[CUZK, EngineReading(engine="other", state=EngineState.DOWN)]),
     ),
+    "status.ssh": Status(
+        status_seq=6,
+        full=False,
+        time_ms=NOW_MS,
+        monotonic_ns=NOW_NS,
+        status=NodeStatus(
+            ssh=SshHint(port=22022, user="prover", host_keys=("ssh-ed25519 AAAA",), address="203.0.113.5")
+        ),
+    ),
     "status.changes": Status(
         status_seq=5, full=False, time_ms=NOW_MS, monotonic_ns=NOW_NS, status=NodeStatus(), changes=CHANGES
     ),
@@ -308,6 +319,7 @@ AGENT_FRAMES: dict[str, AgentFrame] = {
     "job-reply": JobReply(job=JOB, attempt=1, accepted=False, detail="draining"),
     "job-reply.least": JobReply(job=JOB, attempt=1, accepted=True),
     "lease-renew": LeaseRenew(jobs=[JobHeld(job=JOB, attempt=1)]),
+    "key-installed": KeyInstalled(request=JOB, ok=True, detail="/root/.ssh/authorized_keys"),
     "unsupported": Unsupported(tag="zz"),
     "bye": Bye(code=0, detail="the agent is stopping", wait_s=0.0),
 }
@@ -357,6 +369,7 @@ HUB_FRAMES: dict[str, HubFrame] = {
         fetch_token=f"pwj.{JOB}.1.aa",
     ),
     "cancel": CancelJob(job=JOB, attempt=1, detail="cancelled by the operator"),
+    "install-key": InstallKey(request=JOB, user="root", public_key="ssh-ed25519 AAAA hub"),
     "unsupported": Unsupported(tag="zz"),
     "bye": Bye(code=1, detail="the hub is stopping", wait_s=2.5),
 }
