@@ -48,6 +48,15 @@ def until(ready: Callable[[], T], what: str, *, deadline_s: float, every_s: floa
     return value
 
 
+def leave_on_sigterm() -> None:
+    """Let SIGTERM end this process like Ctrl-C does: through every ``with`` block, so that no child is left behind."""
+
+    def leave(number: int, _frame: object) -> None:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
+
+
 class Process:
     """A child of ours with its output in a file; killed at the end of a ``with`` block."""
 
@@ -236,7 +245,8 @@ class HubProcess:
 def hub_process(
     settings: Mapping[str, float | str] | None = None, *, cores: set[int] | None = None, profile: Path | None = None
 ) -> Iterator[HubProcess]:
-    """A started hub, stopped and forgotten at the end."""
+    """A started hub, stopped and forgotten at the end, also when that comes as SIGTERM."""
+    leave_on_sigterm()
     with tempfile.TemporaryDirectory(prefix="pw-bench-") as folder:
         hub = HubProcess(Path(folder), settings, cores=cores, profile=profile)
         try:

@@ -16,7 +16,8 @@ import time
 from pathlib import Path
 
 from bench.descriptors import take_descriptors
-from bench.harness import HubProcess, Process, Target, Verdict, hub_process, rss_bytes, until
+from bench.fleet import fleet_of
+from bench.harness import Process, Target, Verdict, hub_process, rss_bytes, until
 from bench.ingest import sink_process
 
 REQUIRED_KIB = 40.0
@@ -29,6 +30,7 @@ SETTINGS: dict[str, float | str] = {
     "accept_burst": 1000,
     "unauthenticated_max": 100_000,
 }
+DIALS_PER_S = 400
 DEADLINE_S = 300.0
 
 
@@ -42,30 +44,20 @@ def settled_bytes(pid: int, seconds: float) -> float:
     return statistics.median(seen[len(seen) // 2 :])
 
 
-def swarm_of(hub: HubProcess, folder: Path, name: str, count: int, gpus: int) -> Process:
-    """A process with so many idle agents."""
-    token = folder / f"{name}.token"
-    token.write_text(hub.token(count))
-    argv = ["-m", "bench.swarm", "--hub", hub.url, "--token-file", str(token), "--count", str(count), "--name", name]
-    argv += ["--gpus", str(gpus), "--ping-s", "0", "--dial-over-s", str(count / 400), "--say-every-s", "1"]
+def idle_agents(count: int, gpus: int) -> list[str]:
+    """Options of a swarm that has nothing to say."""
     quiet = [word for what in ("status", "sweep", "events", "logs", "readings") for word in (f"--{what}-s", "0")]
-    return Process([*argv, *quiet], folder / f"{name}.log", orders=True)
+    return ["--gpus", str(gpus), "--ping-s", "0", "--dial-over-s", str(count / DIALS_PER_S), *quiet]
 
 
 def hub_bytes_each(args: argparse.Namespace, folder: Path, count: int) -> tuple[float, float]:
     """What one connected agent adds to the hub; and the hub's bytes before."""
     with hub_process(SETTINGS) as hub:
-        with swarm_of(hub, folder, "warm", WARM, args.gpus):
-            until(lambda: hub.sessions() == WARM, "the first agents", deadline_s=DEADLINE_S, every_s=0.5)
-        until(lambda: hub.sessions() == 0, "them to leave", deadline_s=DEADLINE_S, every_s=0.5)
+        with fleet_of(hub, folder, WARM, *idle_agents(WARM, args.gpus), name="warm") as warm:
+            warm.wait_open()
         before = settled_bytes(hub.pid, args.settle_s)
-        with swarm_of(hub, folder, "idle", count, args.gpus) as swarm:
-
-            def all_there() -> bool:
-                swarm.check()
-                return hub.sessions() == count
-
-            until(all_there, f"{count} agents", deadline_s=DEADLINE_S, every_s=1.0)
+        with fleet_of(hub, folder, count, *idle_agents(count, args.gpus), name="idle") as fleet:
+            fleet.wait_open()
             after = settled_bytes(hub.pid, args.settle_s)
             online = sum(node["state"] == "online" for node in hub.nodes())
             if online != count:

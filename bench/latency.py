@@ -7,7 +7,6 @@ at which it happened, so that the figure has everything in it: the agent's sessi
 
 import argparse
 import itertools
-import json
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -17,12 +16,14 @@ from pathlib import Path
 import msgspec
 
 from bench.descriptors import take_descriptors
-from bench.harness import HubProcess, Process, Target, Verdict, cpu_s, hub_process, two_cores, until
+from bench.fleet import fleet_of
+from bench.harness import Process, Target, Verdict, cpu_s, hub_process, two_cores
 from bench.viewer import Seen
 
 STATE_P99_MS = 250.0
 READINGS_BEHIND_S = 1.0
 SETTINGS: dict[str, float | str] = {"enroll_per_s": 100_000, "accept_per_s": 200, "accept_burst": 1000}
+DIALS_PER_S = 150
 DEADLINE_S = 300.0
 
 
@@ -38,26 +39,16 @@ def percentile(values: Sequence[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
-def swarm_of(hub: HubProcess, folder: Path, args: argparse.Namespace, cores: set[int]) -> Process:
-    """The fleet."""
-    token = folder / "token"
-    token.write_text(hub.token(args.count))
-    argv = ["-m", "bench.swarm", "--hub", hub.url, "--token-file", str(token), "--count", str(args.count)]
-    argv += ["--status-s", "0.01", "--state-s", str(args.count / args.changes_per_s), "--say-every-s", "1"]
-    argv += ["--dial-over-s", str(args.count / 150)]
-    return Process(argv, folder / "swarm.log", cores=cores, orders=True)
-
-
 def measure(args: argparse.Namespace, folder: Path) -> tuple[list[Seen], float, float, dict[str, float]]:
     """What the viewers saw, the hub's rate of readings, its share of a core, and its metrics at the end."""
     server, load = two_cores()
-    with hub_process(SETTINGS, cores=server) as hub, swarm_of(hub, folder, args, load) as swarm:
-
-        def all_there() -> bool:
-            swarm.check()
-            return hub.sessions() == int(args.count)
-
-        until(all_there, f"{args.count} agents", deadline_s=DEADLINE_S, every_s=1.0)
+    options = ["--status-s", "0.01", "--state-s", str(args.count / args.changes_per_s)]
+    options += ["--dial-over-s", str(args.count / DIALS_PER_S)]
+    with (
+        hub_process(SETTINGS, cores=server) as hub,
+        fleet_of(hub, folder, args.count, *options, cores=load) as fleet,
+    ):
+        fleet.wait_open()
         outs = [folder / f"viewer-{at}.json" for at in range(args.viewers)]
         began_s = cpu_s(hub.pid)
         with ExitStack() as stack:
@@ -71,9 +62,7 @@ def measure(args: argparse.Namespace, folder: Path) -> tuple[list[Seen], float, 
                     viewer.check()
         busy = (cpu_s(hub.pid) - began_s) / args.seconds
         metrics = hub.metrics()
-        swarm.tell("stop")
-        swarm.wait(60.0)
-        figures = json.loads(swarm.text().splitlines()[-1])["swarm"]
+        figures = fleet.stop()
     return [msgspec.json.decode(out.read_bytes(), type=Seen) for out in outs], figures["readings_s"], busy, metrics
 
 

@@ -6,45 +6,20 @@ node must be the one it was, and every event that was emitted meanwhile is ackno
 """
 
 import argparse
-import json
 import os
 import select
 import signal
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 
 from bench.descriptors import take_descriptors
-from bench.harness import HubProcess, Process, Target, Verdict, hub_process, two_cores, until
+from bench.fleet import fleet_of
+from bench.harness import Target, Verdict, hub_process, two_cores
 
 BACK_S = 60.0
 SETTINGS: dict[str, float | str] = {"enroll_per_s": 100_000}
-DEADLINE_S = 600.0
-EVERY_S = 0.25
-
-
-def swarm_of(hub: HubProcess, folder: Path, args: argparse.Namespace, cores: set[int]) -> Process:
-    """The fleet."""
-    token = folder / "token"
-    token.write_text(hub.token(args.count))
-    argv = ["-m", "bench.swarm", "--hub", hub.url, "--token-file", str(token), "--count", str(args.count)]
-    return Process([*argv, "--status-s", "2", "--say-every-s", "1"], folder / "swarm.log", cores=cores, orders=True)
-
-
-def wait_all_open(hub: HubProcess, swarm: Process, count: int) -> list[tuple[float, int]]:
-    """(seconds, open sessions), until all are open."""
-    began_s = time.monotonic()
-    seen: list[tuple[float, int]] = []
-
-    def there() -> bool:
-        swarm.check()
-        seen.append((time.monotonic() - began_s, hub.sessions()))
-        return seen[-1][1] >= count
-
-    until(there, f"{count} sessions", deadline_s=DEADLINE_S, every_s=EVERY_S)
-    return seen
 
 
 def peak_per_s(seen: list[tuple[float, int]]) -> float:
@@ -71,29 +46,22 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory(prefix="pw-bench-") as name,
         hub_process(SETTINGS, cores=server) as hub,
-        swarm_of(hub, Path(name), args, load) as swarm,
+        fleet_of(hub, Path(name), count, "--status-s", "2", cores=load) as fleet,
     ):
-        first = wait_all_open(hub, swarm, count)
+        first = fleet.wait_open()
         print(f"{count} agents came in {first[-1][0]:.1f} s for the first time", flush=True)
         before = {node["name"]: node["id"] for node in hub.nodes()}
         hub.stop(signal.SIGKILL if args.kill else signal.SIGTERM)
         print(f"the hub is down for {args.down_s:g} s", flush=True)
         select.select([], [], [], args.down_s)
         hub.start()
-        seen = wait_all_open(hub, swarm, count)
+        seen = fleet.wait_open()
         back_s = seen[-1][0]
         half_s = next(when_s for when_s, opened in seen if opened >= count / 2)
         metrics = hub.metrics()
         nodes = hub.nodes()
-        swarm.tell("hush")
-        until(
-            lambda: " 0 events held" in swarm.text().partition("hushed\n")[2],
-            "the outboxes to empty",
-            deadline_s=DEADLINE_S,
-        )
-        swarm.tell("stop")
-        swarm.wait(60.0)
-        figures = json.loads(swarm.text().splitlines()[-1])["swarm"]
+        fleet.hush()
+        figures = fleet.stop()
     states = Counter(node["state"] for node in nodes)
     same = sum(before.get(node["name"]) == node["id"] for node in nodes)
     verdict.figures = {

@@ -10,7 +10,6 @@ more; shorter ones print their figure and interval and are not judged by it.
 """
 
 import argparse
-import json
 import math
 import os
 import statistics
@@ -21,6 +20,7 @@ from itertools import combinations
 from pathlib import Path
 
 from bench.descriptors import take_descriptors
+from bench.fleet import fleet_of
 from bench.harness import HubProcess, Process, Target, Verdict, hub_process, rss_bytes, two_cores, until
 
 SLOPE_MIB_PER_H = 1.0
@@ -81,33 +81,23 @@ def soak(args: argparse.Namespace, folder: Path) -> tuple[list[tuple[float, int]
     """The samples, what the swarm says at the end, and the counts at both ends."""
     server, load = two_cores()
     os.sched_setaffinity(0, load)
-    with hub_process(SETTINGS, cores=server) as hub:
-        token = folder / "token"
-        token.write_text(hub.token(args.count))
-        argv = ["-m", "bench.swarm", "--hub", hub.url, "--token-file", str(token), "--count", str(args.count)]
-        with (
-            Process([*argv, "--status-s", "2", "--say-every-s", "5"], folder / "swarm.log", orders=True) as swarm,
-        ):
-            until(lambda: hub.sessions() == args.count, f"{args.count} agents", deadline_s=DEADLINE_S, every_s=1.0)
-            out = ["--url", hub.url, "--token-file", str(hub.folder / "admin-token"), "--out", str(folder / "seen")]
-            seconds = str(args.minutes * 60 + DEADLINE_S)
-            with Process(["-m", "bench.viewer", *out, "--seconds", seconds], folder / "viewer.log") as viewer:
-                samples = watch(hub, swarm, viewer, args.minutes)
-            descriptors = len(list(Path(f"/proc/{hub.pid}/fd").iterdir()))
-            until(lambda: hub.sessions() == args.count, "all to be open", deadline_s=DEADLINE_S, every_s=1.0)
-            swarm.tell("hush")
-            empty = " 0 events held"
-            until(lambda: empty in swarm.text().partition("hushed\n")[2], "empty outboxes", deadline_s=DEADLINE_S)
-            ends: dict[str, float] = {
-                "hub_nodes": len(hub.nodes()),
-                "hub_sessions": hub.sessions(),
-                "hub_descriptors": descriptors,
-                "store_mib": round(sum(path.stat().st_size for path in hub.folder.glob("hub.sqlite*")) / MIB, 1),
-                "loop_lag_max_s": round(hub.metrics()["provewire_loop_lag_max_seconds"], 3),
-            }
-            swarm.tell("stop")
-            swarm.wait(60.0)
-            said: dict[str, object] = json.loads(swarm.text().splitlines()[-1])["swarm"]
+    with hub_process(SETTINGS, cores=server) as hub, fleet_of(hub, folder, args.count, "--status-s", "2") as fleet:
+        fleet.wait_open()
+        out = ["--url", hub.url, "--token-file", str(hub.folder / "admin-token"), "--out", str(folder / "seen")]
+        seconds = str(args.minutes * 60 + DEADLINE_S)
+        with Process(["-m", "bench.viewer", *out, "--seconds", seconds], folder / "viewer.log") as viewer:
+            samples = watch(hub, fleet.process, viewer, args.minutes)
+        descriptors = len(list(Path(f"/proc/{hub.pid}/fd").iterdir()))
+        fleet.wait_open()
+        fleet.hush()
+        ends: dict[str, float] = {
+            "hub_nodes": len(hub.nodes()),
+            "hub_sessions": hub.sessions(),
+            "hub_descriptors": descriptors,
+            "store_mib": round(sum(path.stat().st_size for path in hub.folder.glob("hub.sqlite*")) / MIB, 1),
+            "loop_lag_max_s": round(hub.metrics()["provewire_loop_lag_max_seconds"], 3),
+        }
+        said: dict[str, object] = fleet.stop()
     return samples, said, ends
 
 

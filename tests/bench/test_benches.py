@@ -2,12 +2,17 @@
 
 import json
 import math
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
+
+from bench.harness import until
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 150.0
@@ -75,6 +80,21 @@ def test_every_bench_explains_itself_also_when_run_as_a_file(bench: str) -> None
         [sys.executable, f"bench/{bench}.py", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert "usage:" in done.stdout
+
+
+def test_a_bench_that_is_ended_leaves_nothing_behind(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "bench.soak", "--minutes", "5", "--count", "2"]
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(argv, cwd=ROOT, env=env, stdout=subprocess.DEVNULL) as bench:
+        swarm_log = "pw-bench-*/swarm.log"
+        until(lambda: list(tmp_path.glob(swarm_log)), "hub and swarm to run", deadline_s=DEADLINE_S)
+        children = psutil.Process(bench.pid).children(recursive=True)
+        assert len(children) >= 2
+        bench.terminate()
+        assert bench.wait(timeout=DEADLINE_S) == 128 + signal.SIGTERM
+    _, alive = psutil.wait_procs(children, timeout=DEADLINE_S)
+    assert not alive
+    assert not list(tmp_path.iterdir())
 
 
 def test_make_runs_every_bench() -> None:
