@@ -83,33 +83,53 @@ sleep 2{_PROCESSES}
 after, so that everybody sees that they are the same."""
 
 _KEYS_FILE = r"""
-h=$(getent passwd "$(id -un)" 2>/dev/null | cut -d: -f6); h=${h:-$HOME}
+u=${keys_user:-$(id -un)}
+account() { { getent passwd "$u" || grep "^$u:" /etc/passwd; } 2>/dev/null | head -n 1 | cut -d: -f"$1"; }
+h=$(account 6); h=${h:-$HOME}
 f=${keys_file:-$h/.ssh/authorized_keys}
 """
 
 _READ_KEYS = r"""
 umask 077
-echo '== where'; echo "$f"; id -un
+listener=''; p=$$
+while [ "${p:-0}" -gt 1 ]; do
+  case "$(tr '\0' ' ' < "/proc/$p/cmdline" 2>/dev/null)" in *sshd*'[listener]'*) listener=$p; break ;; esac
+  p=$(awk '$1 == "PPid:" {print $2}' "/proc/$p/status" 2>/dev/null)
+done
+from=${SSH_CONNECTION%% *}
+echo '== where'; echo "$f"; echo "$u"; echo "$h"; echo "$from"
 echo '== modes'
-p=$f
+p=$(readlink -f "$f" 2>/dev/null || echo "$f")
 while [ -n "$p" ] && [ "$p" != / ]; do
   [ -e "$p" ] && ls -ldn "$p" | awk -v p="$p" '{print $1, $3, p}'
   p=${p%/*}
 done
 ls -ldn / | awk '{print $1, $3, "/"}'
-id -u
+id -u "$u"
 echo '== sum'; (sha256sum "$f" 2>/dev/null || echo none) | cut -d' ' -f1
 echo '== keys'; base64 < "$f" 2>/dev/null
 echo '== sshd'
-(sshd -T 2>/dev/null || /usr/sbin/sshd -T 2>/dev/null) | grep -E '^(authorizedkeysfile|strictmodes|pubkeyauthentication|permitrootlogin|allowusers|denyusers|allowgroups|denygroups|maxstartups|usepam|pubkeyacceptedalgorithms) '
+c=''; [ -n "$listener" ] && c=$(tr '\0' ' ' < "/proc/$listener/cmdline" | sed -n 's/.* -f *\([^ ]*\).*/\1/p')
+sshd=$(command -v sshd || echo /usr/sbin/sshd)
+t=$("$sshd" -T ${c:+-f "$c"} -C "user=$u,host=${from:-localhost},addr=${from:-127.0.0.1}" 2>/dev/null ||
+  "$sshd" -T ${c:+-f "$c"} 2>/dev/null)
+if [ -n "$t" ]; then echo "$t"
+else for x in ${c:-/etc/ssh/sshd_config.d/*.conf /etc/ssh/sshd_config}; do
+  [ -r "$x" ] && awk '{k = tolower($1)} k == "match" {exit} NF > 1 {$1 = k; print}' "$x"; done
+fi | grep -E '^(authorizedkeysfile|authorizedkeyscommand|strictmodes|pubkeyauthentication|permitrootlogin|allowusers|denyusers|allowgroups|denygroups|maxstartups|usepam|pubkeyacceptedalgorithms|pubkeyacceptedkeytypes|forcecommand|authenticationmethods) '
 echo '== sshd_log'
-if [ -d /run/systemd/system ]; then journalctl -t sshd -n 200 --no-pager -o cat 2>/dev/null
-else for l in /var/log/auth.log /var/log/secure; do [ -f "$l" ] && tail -n 200 "$l"; done; fi |
-  grep -E 'Failed|refused|Refused|not allowed|bad ownership|Invalid user|drop connection|error:|correct key' | tail -n 40
+if [ -n "$listener" ] && [ -f "/proc/$listener/fd/2" ]; then tail -n 400 "/proc/$listener/fd/2" 2>/dev/null
+elif [ -d /run/systemd/system ]; then journalctl -t sshd -t sshd-session -n 400 --no-pager -o cat 2>/dev/null
+else for x in /var/log/auth.log /var/log/secure; do [ -f "$x" ] && tail -n 400 "$x"; done; fi |
+  grep -E 'Failed|[Rr]efused|not allowed|bad ownership|Invalid user|drop connection|MaxStartups|error:|correct key|expired' |
+  tail -n 60
 echo '== account'
-getent passwd "$(id -un)" 2>/dev/null | cut -d: -f7
-passwd -S "$(id -un)" 2>/dev/null | cut -d' ' -f2
-ls /etc/nologin 2>/dev/null
+echo "shell $(account 7)"; [ -x "$(account 7)" ] || echo shell_missing
+echo "password $(passwd -S "$u" 2>/dev/null | cut -d' ' -f2)"
+awk -F: -v u="$u" '$1 == u {print "shadow " substr($2, 1, 1); print "expires " $8}' /etc/shadow 2>/dev/null
+echo "groups $(id -Gn "$u" 2>/dev/null)"
+[ -e /etc/nologin ] && echo "nologin $(head -c 200 /etc/nologin | tr '\n' ' ')"
+true
 """
 """What the doctor looks at; it changes nothing. ``sum`` guards the write that may follow."""
 
@@ -118,7 +138,9 @@ umask 077
 real=$(readlink -f "$f" 2>/dev/null || echo "$f")
 [ -e "$f" ] && f=$real
 d=${f%/*}
-mkdir -p "$d" && chmod go-w "$d" || exit 1
+own() { if [ "$(id -u)" = 0 ] && [ "$u" != root ]; then chown "$u" "$@"; fi; }
+[ -d "$d" ] || { mkdir -p "$d" && own "$d"; } || exit 1
+chmod go-w "$d" || exit 1
 case "$d" in "$h"/*) chmod go-w "$h" || exit 1 ;; esac
 now=$( (sha256sum "$f" 2>/dev/null || echo none) | cut -d' ' -f1)
 if [ "$now" != "$1" ]; then echo 'the file was changed meanwhile; nothing was written' >&2; exit 75; fi
@@ -131,7 +153,7 @@ if [ -e "$f" ]; then
   chown --reference="$f" "$t" 2>/dev/null
   b=$d/authorized_keys.before-provewire-$(date +%Y%m%d%H%M%S)
   cp -p "$f" "$b" && echo "$b" || exit 1
-fi
+else own "$t"; fi
 sync "$t" 2>/dev/null || sync
 mv -f "$t" "$f" && chmod 600 "$f" || exit 1
 command -v restorecon >/dev/null 2>&1 && restorecon "$f"
@@ -142,21 +164,26 @@ echo written
 beside, synced, renamed; a copy of the old one stays. Modes up to the home directory lose what sshd objects to."""
 
 
-def read_keys(path: str = "") -> str:
-    """Looks at the account's authorized_keys, or at ``path`` where sshd reads another; changes nothing."""
-    return f"{_keys_file(path)}{_READ_KEYS}"
+def read_keys(path: str = "", user: str = "") -> str:
+    """Reads the user's authorized_keys, or ``path`` where sshd reads another; changes nothing.
+
+    Args:
+        path: the file, where it is not the usual one.
+        user: whose, where it is not the user that logs in.
+    """
+    return f"{_keys_file(path, user)}{_READ_KEYS}"
 
 
-def write_keys(sum_before: str, sum_after: str, path: str = "") -> str:
+def write_keys(sum_before: str, sum_after: str, path: str = "", user: str = "") -> str:
     """Writes the file that arrives on standard input, base64, if it still is what was read and arrives whole."""
     for digest in (sum_before, sum_after):
         if not re.fullmatch(r"[0-9a-f]{64}|none", digest):
             raise ValueError(f"{digest!r} is no SHA-256")
-    return f"{_keys_file(path)}set -- {sum_before} {sum_after}\n{_WRITE_KEYS}"
+    return f"{_keys_file(path, user)}set -- {sum_before} {sum_after}\n{_WRITE_KEYS}"
 
 
-def _keys_file(path: str) -> str:
-    return f"keys_file={shlex.quote(path)}\n{_KEYS_FILE}"
+def _keys_file(path: str, user: str) -> str:
+    return f"keys_file={shlex.quote(path)}\nkeys_user={shlex.quote(user)}\n{_KEYS_FILE}"
 
 
 def console_line(public: str) -> str:
