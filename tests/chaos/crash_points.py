@@ -76,7 +76,6 @@ class Sweep:
         self._episodes.chaos.kills += 1
         self._report.done[f"{machine.name}: killed at a durable effect, {side.name.lower()}"] += 1
         if machine in self._fleet.agents and self._rng.random() < KEPT_RATIO:
-            machine.worker = None
             machine.kill()
             self._report.done[f"{machine.name}: no power cut after it"] += 1
         else:

@@ -67,7 +67,7 @@ class Episodes:
         report.check(
             "nobody called lost for the hub's sake", lambda: promises.nobody_lost_wrongly(fleet, self.chaos.hits)
         )
-        report.check("workers survive kills of agent and hub", lambda: promises.workers_unharmed(fleet))
+        report.check("workers survive kills of agent and hub", lambda: promises.workers_unharmed(self.chaos))
         report.check("queues, memory, descriptors within bounds", lambda: promises.within_bounds(fleet, self._rig))
         report.check("the store is sound", lambda: promises.integrity(fleet))
         report.done.update(self.chaos.done)

@@ -65,6 +65,10 @@ class Chaos:
         self.done: Counter[str] = Counter()
         self.hits: list[Hit] = []
         self.kills = 0
+        self.survived = 0
+        """Workers that were still there after a kill of their agent or of the hub."""
+        self.harmed: list[str] = []
+        """Those that were not, though nobody had touched them."""
         self._fleet = fleet
         self._rng = rng
         self._longest_s = longest_s
@@ -187,13 +191,23 @@ class Blows:
 
     def killed(self, number: signal.Signals) -> Heal:
         self.await_proof()
+        watched = [self.machine] if self.machine in self.fleet.agents else self.fleet.agents
+        before = {machine.name: set(machine.workers()) - machine.touched for machine in watched}
         code = self.machine.kill(number)
         self.chaos.kills += number is signal.SIGKILL
         # One that has only just been started may not listen to SIGTERM yet.
-        assert code in ({-number} if number is signal.SIGKILL else {0, -number}), (
-            f"{self.machine.name} ended with {code}"
-        )
-        return self.machine.restart
+        expected = {-number} if number is signal.SIGKILL else {0, -number}
+        assert code in expected, f"{self.machine.name} ended with {code}"
+
+        def heal() -> None:
+            for machine in watched:
+                untouched = before[machine.name] - machine.touched
+                gone = untouched - set(machine.workers())
+                self.chaos.survived += len(untouched - gone)
+                self.chaos.harmed += [f"{machine.name}: worker {pid}, {self.machine.name} killed" for pid in gone]
+            self.machine.restart()
+
+        return heal
 
     def power_cut(self, cut: Cut) -> Heal:
         self.await_proof()
@@ -246,7 +260,7 @@ def descriptors_taken(machine: Machine) -> Heal:
 def of_worker(machine: Machine, chaos: Chaos) -> list[Fault]:
     def signalled(first: signal.Signals, then: signal.Signals | None = None) -> Heal:
         pids = machine.workers()
-        machine.worker = None
+        machine.touched.update(pids)
         chaos.kills += signal.SIGKILL in {first, then} and bool(pids)
         send(first, pids)
         return functools.partial(send, then, pids)

@@ -54,8 +54,8 @@ class Machine:
     disk: LossyDisk
     restart: Any = None
     """Starts the daemon again."""
-    worker: int | None = None
-    """The pid of the worker that must still be there, while nothing was done to it."""
+    touched: set[int] = field(default_factory=set)
+    """The pids of workers that something was done to; nothing is asked of them."""
 
     @property
     def pid(self) -> int:
@@ -82,6 +82,7 @@ class Machine:
 
     def halt(self) -> None:
         """Everything on this machine stops at once, as its power goes."""
+        self.touched.update(self.workers())
         self.kill()
         until(lambda: not [self._end(pid) for pid in self.processes()], f"all on {self.name} to be gone")
 
@@ -161,7 +162,7 @@ class Fleet:
             ]
             for machine in self.agents:
                 self.hub.wait_node(machine.name)
-                machine.worker = self.worker_of(machine)
+                self.wait_worker(machine)
             self._stack = stack.pop_all()
         return self
 
@@ -199,18 +200,18 @@ class Fleet:
     def ledger(self, name: str) -> Path:
         return self._rig.folder / f"{name}.ledger"
 
-    def worker_of(self, machine: Machine) -> int:
-        """The pid of the machine's worker, once it is there."""
+    def wait_worker(self, machine: Machine) -> None:
+        """Until the machine's worker is there."""
         daemon = machine.daemon
         assert isinstance(daemon, Agent)
 
-        def pid() -> int | None:
+        def there() -> bool:
             assert daemon.process is not None
             daemon.process.check()
             workers = (daemon.status() or {}).get("workers", [])
-            return next((worker["pid"] for worker in workers if worker["state"] in {"idle", "proving"}), None)
+            return any(worker["state"] in {"idle", "proving"} for worker in workers)
 
-        return until(pid, f"a worker of {machine.name}") or 0
+        until(there, f"a worker of {machine.name}")
 
     @property
     def names(self) -> set[str]:
@@ -221,5 +222,4 @@ class Fleet:
     def cut_power(self, machine: Machine, cut: Cut, rng: Any) -> int:
         """Halt a machine and leave on its disk what a power cut leaves; how many changes were not durable."""
         machine.halt()
-        machine.worker = None
         return machine.disk.power_cut(cut, rng)

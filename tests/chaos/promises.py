@@ -21,7 +21,7 @@ from prover.formats.wtns import Witness
 from prover.verify import verify
 from tests.chaos.client import GOOD, Client
 from tests.chaos.driven import KIND
-from tests.chaos.faults import Hit
+from tests.chaos.faults import Chaos, Hit
 from tests.chaos.fleet import Fleet, Machine
 from tests.e2e.rig import CIRCUITS, Agent, Rig, until
 from wire.codec import decode_event
@@ -275,16 +275,10 @@ def nobody_lost_wrongly(fleet: Fleet, hits: list[Hit]) -> int:
     return len(fleet.names)
 
 
-def workers_unharmed(fleet: Fleet) -> int:
-    """The same worker processes as before, but where something was done to a worker itself."""
-    count = 0
-    for machine in fleet.agents:
-        pid = fleet.worker_of(machine)
-        if machine.worker is not None:
-            keep(machine.worker == pid, f"{machine.name}: worker {machine.worker} became {pid}")
-            count += 1
-        machine.worker = pid
-    return count
+def workers_unharmed(chaos: Chaos) -> int:
+    """Every worker outlived the kills of its agent and of the hub, but those that something was done to themselves."""
+    keep(not chaos.harmed, chaos.harmed)
+    return chaos.survived
 
 
 # --- bounds ---
