@@ -36,7 +36,12 @@ class Episodes:
         self.chaos.happen(self.chaos.named(target, "frozen (SIGSTOP)"), seconds)
         self._report.done[f"{target}: frozen for {seconds:g} s"] += 1
         end_s = time.monotonic() + seconds
-        until(lambda: time.monotonic() > end_s, "the time of the freeze to be over", seconds + 10)
+
+        def over() -> bool:
+            self._watch()
+            return time.monotonic() > end_s
+
+        until(over, "the time of the freeze to be over", seconds + 10)
         self.chaos.heal()
         self.settle()
 
