@@ -75,6 +75,19 @@ class LogsStored(Struct, frozen=True):
         return f"logs of {self.agent_id}"
 
 
+class SshAttempted(Struct, frozen=True):
+    """An attempt to reach a node by SSH is over and stored."""
+
+    agent_id: str
+    attempt: str
+    """Its id; of two tries the last one's."""
+
+    @property
+    def subject(self) -> str:
+        """The node's way in."""
+        return f"ssh of {self.agent_id}"
+
+
 class Resync(Struct, frozen=True):
     """Messages were dropped: read the whole picture again."""
 
@@ -84,7 +97,7 @@ class Resync(Struct, frozen=True):
         return ""
 
 
-Message = NodeChanged | NodeGone | JobChanged | LogsStored | Resync
+Message = NodeChanged | NodeGone | JobChanged | LogsStored | SshAttempted | Resync
 
 
 class Subscription:

@@ -10,6 +10,7 @@ import re
 import shlex
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from hub.ssh.targets import Target
@@ -38,6 +39,8 @@ class Way(Struct, frozen=True, kw_only=True):
     alive_interval_s: int = 5
     alive_count_max: int = 3
     multiplexed: bool = True
+    host_key_alias: str = ""
+    """By which known_hosts knows the target; empty: by its host and port, which one node may have after another."""
 
 
 class RuntimeDirTooLong(ValueError):
@@ -71,6 +74,7 @@ def options(way: Way, target: Target) -> list[str]:
         "StrictHostKeyChecking": "yes",
         "UserKnownHostsFile": _literal(way.known_hosts),
         "GlobalKnownHostsFile": "none",
+        "CheckHostIP": "no",
         "VerifyHostKeyDNS": "no",
         "RequestTTY": "no",
         "EscapeChar": "none",
@@ -86,6 +90,8 @@ def options(way: Way, target: Target) -> list[str]:
         "ControlPath": f"{_literal(way.runtime_dir)}/%C" if way.multiplexed else "none",
         "ControlPersist": str(CONTROL_PERSIST_S) if way.multiplexed else "no",
     }
+    if way.host_key_alias:
+        forced["HostKeyAlias"] = way.host_key_alias
     if target.jumps:
         forced["ProxyCommand"] = proxy_command(way, target)
     words = ["-F", "none" if way.config_file is None else str(way.config_file)]
@@ -105,7 +111,7 @@ def proxy_command(way: Way, target: Target) -> str:
     Not ProxyJump: its inner ssh would be given none of these options, and use the user's own keys and known hosts.
     """
     *nearer, last = target.jumps
-    alone = Way(**{name: getattr(way, name) for name in Way.__struct_fields__} | {"multiplexed": False})
+    alone = msgspec.structs.replace(way, multiplexed=False, host_key_alias="")
     jump = Target(last.host, last.port, last.user, tuple(nearer))
     argv = [way.ssh, "-T", *options(alone, jump), "-W", target.endpoint, "--", jump.host]
     return shlex.join(argv).replace("%", "%%")

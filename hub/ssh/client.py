@@ -13,6 +13,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import structlog
 from msgspec import Struct
 
@@ -137,7 +138,7 @@ class Client:
 
     async def offered(self, target: Target, *, deadline_s: float) -> str:
         """Which keys are offered and what becomes of each: the telling lines of one login with ``-v``."""
-        way = Way(**{name: getattr(self._way, name) for name in Way.__struct_fields__} | {"multiplexed": False})
+        way = msgspec.structs.replace(self._way, multiplexed=False)
         ran = await self._spawn(ssh_argv(way, target, "exit 0", verbose=True), deadline_s=deadline_s)
         lines = shown(ran.stderr.kept()).splitlines()
         return "\n".join(line for line in lines if _TELLING.search(line))

@@ -49,13 +49,18 @@ def host_key(text: str) -> str:
     return f"{named} {body}"
 
 
-def known_hosts(pins: Iterable[tuple[Target, Sequence[str]]]) -> str:
+Pins = Iterable[tuple[Target | str, Sequence[str]]]
+"""Host keys by target, or by the name known_hosts has for it."""
+
+
+def known_hosts(pins: Pins) -> str:
     """The file's text: a line for each key of each target, and nothing else."""
-    lines = [f"{target.known_host} {key}" for target, keys in sorted(pins) for key in keys]
+    named = sorted((of if isinstance(of, str) else of.known_host, keys) for of, keys in pins)
+    lines = dict.fromkeys(f"{name} {key}" for name, keys in named for key in keys)
     return "".join(f"{line}\n" for line in lines)
 
 
-def write(path: Path, pins: Iterable[tuple[Target, Sequence[str]]]) -> None:
+def write(path: Path, pins: Pins) -> None:
     """Write it whole, atomically, 0600.
 
     Raises:

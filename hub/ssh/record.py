@@ -1,5 +1,7 @@
 """The record of one attempt: everything that was said and done, so that nobody has to guess afterwards."""
 
+import shlex
+
 from msgspec import Struct
 
 from hub.ssh.cause import Cause
@@ -55,6 +57,8 @@ class Record(Struct, frozen=True, kw_only=True):
     """After a failed authentication: which keys were offered and what became of each, from one more try with -v."""
     differs: tuple[str, ...] = ()
     """What differs from the last login that worked, a line each."""
+    began: bool = False
+    """The remote shell reached the command: the login worked, whatever became of it then."""
     fresh: bool = True
     """A login of its own; False: through a connection that stood already, which proves nothing about keys."""
 
@@ -66,4 +70,15 @@ class Record(Struct, frozen=True, kw_only=True):
     @property
     def way_works(self) -> bool:
         """Whether the login worked, whatever became of the command."""
-        return self.remote_exit_code is not None
+        return self.began or self.remote_exit_code is not None
+
+    @property
+    def pasteable(self) -> str:
+        """The very command that was run, to paste into a shell."""
+        return shlex.join(self.argv)
+
+    @property
+    def login_pasteable(self) -> str:
+        """The same without what it ran at the node: it logs in, and no more."""
+        destination = self.argv.index("--") + 2
+        return shlex.join(self.argv[:destination])

@@ -25,7 +25,7 @@ DESCRIPTORS_SHARE = 0.9
 """Of the limit: above it the next probe may find none left."""
 VERSION_S = 5.0
 VERSION_BYTES_MAX = 1024
-Pins = Sequence[tuple[Target, Sequence[str]]]
+Pins = Sequence[tuple[Target | str, Sequence[str]]]
 
 
 class Finding(Struct, frozen=True):
@@ -64,7 +64,7 @@ def _files(way: Way, known: Pins, before: Sequence[str] | None) -> tuple[list[Fi
     prints = tuple(each.fingerprint for each in looked if each.usable)
     if not looked and way.agent_socket is None:
         found.append(Finding(Cause.NO_IDENTITY, "the hub has no key to offer"))
-    if before is not None and prints and tuple(before) != prints:
+    if before is not None and prints and not set(before) <= set(prints):
         sentence = f"the hub's key was replaced: {', '.join(before) or 'none'} before, {', '.join(prints)} now"
         found.append(Finding(Cause.IDENTITY_REFUSED, sentence))
     if way.agent_socket is not None and not way.agent_socket.is_socket():

@@ -338,7 +338,9 @@ class Store(Protocol):
     async def save_ssh_target(self, reach: Reach, event: HubEvent | None = None) -> None:
         """Write down a node's way in and, in the same transaction, who changed it."""
 
-    async def add_ssh_attempts(self, records: Sequence[Record], reach: Reach | None = None) -> None:
+    async def add_ssh_attempts(
+        self, records: Sequence[Record], reach: Reach | None = None, event: HubEvent | None = None
+    ) -> None:
         """Keep the tries of one attempt and, with them, what they say of the way in. The oldest beyond a quota go."""
 
     async def ssh_attempt(self, attempt_id: str) -> Record | None:

@@ -330,6 +330,7 @@ SSH_ATTEMPTS = Table(
     Column("remedy", Text, nullable=False),
     Column("retry_of", Text, nullable=False),
     Column("note", Text, nullable=False),
+    Column("began", Boolean, nullable=False),
     Column("fresh", Boolean, nullable=False),
     Column("origin", Text, nullable=False),
     Column("differs", Text, nullable=False),

@@ -342,9 +342,11 @@ class SqlStore:
         """Write down a way in."""
         await self.writer.submit(lambda c: sql_ssh.save_target(c, reach, event))
 
-    async def add_ssh_attempts(self, records: Sequence[Record], reach: Reach | None = None) -> None:
+    async def add_ssh_attempts(
+        self, records: Sequence[Record], reach: Reach | None = None, event: HubEvent | None = None
+    ) -> None:
         """Keep the tries of one attempt."""
-        await self.writer.submit(lambda c: sql_ssh.add_attempts(c, records, reach))
+        await self.writer.submit(lambda c: sql_ssh.add_attempts(c, records, reach, event))
 
     async def ssh_attempt(self, attempt_id: str) -> Record | None:
         """One try."""

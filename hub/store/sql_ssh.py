@@ -47,10 +47,12 @@ def save_target(connection: Connection, reach: Reach, event: HubEvent | None) ->
         add_hub_event(connection, event)
 
 
-def add_attempts(connection: Connection, records: Sequence[Record], reach: Reach | None) -> None:
+def add_attempts(
+    connection: Connection, records: Sequence[Record], reach: Reach | None, event: HubEvent | None
+) -> None:
     """Keep the tries of one attempt and what it says of the way; of the node's older ones as many as may stay."""
     if reach is not None:
-        save_target(connection, reach, None)
+        save_target(connection, reach, event)
     for record in records:
         row = to_row(record)
         row["stdout"] = shortened(record.stdout, STDOUT_BYTES_MAX)

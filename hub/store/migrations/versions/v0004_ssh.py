@@ -48,6 +48,7 @@ def upgrade() -> None:
         sa.Column("remedy", sa.Text(), nullable=False),
         sa.Column("retry_of", sa.Text(), nullable=False),
         sa.Column("note", sa.Text(), nullable=False),
+        sa.Column("began", sa.Boolean(), nullable=False),
         sa.Column("fresh", sa.Boolean(), nullable=False),
         sa.Column("origin", sa.Text(), nullable=False),
         sa.Column("differs", sa.Text(), nullable=False),
