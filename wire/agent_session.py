@@ -372,6 +372,9 @@ class AgentSession(Peer[AgentState]):
                         Reason.GENERATION_WENT_BACK,
                         f"the hub has stream {stream} up to {stored_seq} and had acknowledged {item.first - 1}",
                     )
+                if item is not None and stored_seq > item.last and epoch != hello.epoch:
+                    # The outbox is an older copy of itself, of a restored disk: all that it holds is stored already.
+                    stored_seq = item.last
                 if item is not None and stored_seq > item.last:
                     raise RemoteProtocolError(
                         Reason.OUT_OF_ORDER,

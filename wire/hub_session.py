@@ -1,8 +1,10 @@
 """The hub's side of a session, without I/O."""
 
+from collections.abc import Sequence
+
 import msgspec
 
-from wire.codec import UnknownFrame, decode_agent_and_plain, encode, unsigned_sha256
+from wire.codec import UnknownFrame, decode_agent_and_plain, encode, encode_event, unsigned_sha256
 from wire.errors import LocalProtocolError, RemoteProtocolError
 from wire.events import streams_of
 from wire.frames import (
@@ -12,6 +14,7 @@ from wire.frames import (
     Bye,
     CancelJob,
     Challenge,
+    Event,
     Events,
     Hello,
     InstallKey,
@@ -37,7 +40,7 @@ from wire.inputs import (
     Replied,
     StatusReceived,
 )
-from wire.limits import FRAME_BYTES_UNAUTHENTICATED_MAX, HANDSHAKE_S, MINOR_VERSION
+from wire.limits import EVENT_BYTES_MAX, FRAME_BYTES_UNAUTHENTICATED_MAX, HANDSHAKE_S, MINOR_VERSION
 from wire.peer import Peer, SilenceTimer
 from wire.picture import Picture, Plain
 from wire.reasons import Reason
@@ -349,5 +352,16 @@ class HubSession(Peer[HubState]):
             raise RemoteProtocolError(
                 Reason.OUT_OF_ORDER, f"stream {frame.stream} of epoch {frame.epoch} was not in the hello"
             )
+        if frame_bytes > EVENT_BYTES_MAX:
+            _check_sizes(frame.events)
         cursor.take(frame.events, frame_bytes)
         return [EventsReceived(frame.epoch, frame.stream, frame.events)]
+
+
+def _check_sizes(events: Sequence[Event]) -> None:
+    """Refuse an event that fits its frame and is still too large to be kept: no agent of ours sends one."""
+    for event in events:
+        try:
+            encode_event(event)
+        except LocalProtocolError as problem:
+            raise RemoteProtocolError(Reason.FRAME_TOO_LARGE, f"event {event.seq}: {problem}") from None

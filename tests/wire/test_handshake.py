@@ -359,6 +359,20 @@ def test_a_hub_that_lost_what_it_had_acknowledged_is_refused() -> None:
     open_pair(hello_with(held=held), {(EPOCH, Stream.JOBS): 9})
 
 
+def test_an_outbox_restored_from_an_older_copy_has_nothing_more_to_say_of_an_older_epoch() -> None:
+    """Else every session would end like the first, for ever: the hub has all that is held, and more."""
+    held = [HeldRange(epoch=OLDER_EPOCH, stream=Stream.JOBS, first=5, last=9)]
+    pair = SessionPair(agent_session(hello_with(held=held)))
+    pair.to_agent()
+    pair.to_hub()
+    pair.hub.authenticate(AGENT_KEY)
+    pair.hub.welcome(welcome_for(hello_with(held=held), {(OLDER_EPOCH, Stream.JOBS): 30}))
+    opened, acknowledged = pair.to_agent()
+    assert isinstance(opened, Opened)
+    assert acknowledged == Acknowledged(OLDER_EPOCH, Stream.JOBS, 9)
+    assert OLDER_EPOCH not in {want.epoch for want in pair.agent.wants_events()}
+
+
 def test_a_welcome_must_speak_of_every_stream() -> None:
     assert ended(list(welcomed_by(says_what_it_has=False))).reason == Reason.MALFORMED_FRAME
     pair, hello = greeted()

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgpack import packb, unpackb
 
 from tests.wire.examples import EPOCH, HUB_FRAMES, JOB, OLDER_EPOCH
 from tests.wire.pair import open_pair
@@ -25,9 +26,10 @@ from wire.frames import (
     Status,
     Stream,
     StreamHave,
+    UnknownBody,
     Unsupported,
 )
-from wire.limits import FRAME_BYTES_MAX, HEARTBEAT_S, LOST_AFTER_S, TEXT_CHARS_MAX, TIMER_LATE_S
+from wire.limits import EVENT_BYTES_MAX, FRAME_BYTES_MAX, HEARTBEAT_S, LOST_AFTER_S, TEXT_CHARS_MAX, TIMER_LATE_S
 from wire.reasons import Reason
 from wire.session import (
     Ended,
@@ -63,6 +65,31 @@ def log(seq: int) -> Event:
 
 def logs(*seqs: int, epoch: str = EPOCH) -> bytes:
     return encode(Events(epoch=epoch, stream=Stream.LOGS, events=[log(seq) for seq in seqs]))
+
+
+def test_an_event_that_fits_its_frame_and_not_the_store_is_the_agents_fault() -> None:
+    hub = open_pair().hub
+    padding = EVENT_BYTES_MAX - len(encode(Events(epoch=EPOCH, stream=Stream.JOBS, events=[unknown(1, 0)])))
+    assert hub.receive(events_of(unknown(1, padding)), 1.0) != []
+    (end,) = hub.receive(events_of(unknown(2, EVENT_BYTES_MAX + 100)), 1.0)
+    assert isinstance(end, Ended)
+    assert end.reason == Reason.FRAME_TOO_LARGE
+
+
+def unknown(seq: int, size: int) -> Event:
+    """An event of a newer version with about so many bytes."""
+    halves = [b"x" * (size // 2), b"x" * (size - size // 2)]
+    return Event(
+        seq=seq, time_ms=1, monotonic_ns=1, body=UnknownBody(kind="new", packed=packb({"k": "new", "x": halves}))
+    )
+
+
+def events_of(event: Event) -> bytes:
+    """As a careless agent would pack it, without our own check."""
+    body = event.body
+    assert isinstance(body, UnknownBody)
+    plain = {"s": event.seq, "w": 1, "m": 1, "b": unpackb(body.packed)}
+    return packb({"t": "ev", "e": EPOCH, "st": "jobs", "x": [plain]})
 
 
 # --- status -----------------------------------------------------------------------------------------------------------
