@@ -29,7 +29,7 @@ from hub import api, ports
 from hub.api.errors import Handler
 from hub.bus import Bus
 from hub.clock import Clock, SystemClock
-from hub.config import Config, ConfigError, is_loopback, under_systemd
+from hub.config import Config, ConfigError, environment, is_loopback, under_systemd
 from hub.desk import Desk
 from hub.doorstep import KEEP_ALIVE_S, Doorstep
 from hub.gate import PATH, Gate
@@ -41,6 +41,7 @@ from hub.registry import Registry
 from hub.retention import Retention
 from hub.rolling import Roller
 from hub.sessions import Sessions
+from hub.ssh.desk import SshDesk
 from hub.store.base import PAGE_MAX, Store, StoreError
 from hub.store.sqlite import open_sqlite
 from hub.tempo import limits_of, tempo
@@ -190,6 +191,10 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
     config, clock, store, bus = app[ports.CONFIG], app[ports.CLOCK], app[ports.STORE], app[ports.BUS]
     registry = Registry(clock, limits_of(config, tempo(config, 0)))
     await _restore(registry, store)
+    app[ports.SSH] = SshDesk(
+        config=config, clock=clock, store=store, registry=registry, bus=bus, environ=environment()
+    )
+    await app[ports.SSH].start()
     desk = Desk(config=config, clock=clock, store=store, registry=registry, bus=bus, keys=app[ports.KEYS])
     await desk.load()
     ingest = Ingest(config=config, clock=clock, store=store, registry=registry, bus=bus, desk=desk)

@@ -18,6 +18,7 @@ from hub.quotas import Quotas
 from hub.registry import Registry
 from hub.retention import Retention
 from hub.rolling import Roller
+from hub.ssh.desk import SshDesk
 from hub.store.base import Store
 from hub.store.records import Hub, Job
 from hub.traffic import Traffic
@@ -98,4 +99,5 @@ ARTIFACTS = web.AppKey("ARTIFACTS", Artifacts)
 VERIFIER = web.AppKey("VERIFIER", Verifier)
 BASE_URL = web.AppKey("BASE_URL", list[str])
 """One item once the hub listens: its own address, for links and tokens."""
+SSH = web.AppKey("SSH", SshDesk)
 KEEPERS = web.AppKey("KEEPERS", Keepers)
