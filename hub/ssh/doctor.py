@@ -8,18 +8,17 @@ log stands last, as the witness of what it did.
 import base64
 import binascii
 from collections.abc import Sequence
-from enum import StrEnum
 
 from msgspec import Struct
 
 from hub.ssh import authorized, doctor_account, doctor_log
 from hub.ssh.authorized import Entry, Fault, Reading
-from hub.ssh.doctor_options import shuts_out
+from hub.ssh.doctor_options import Seen, limit
 from hub.ssh.doctor_sshd import Sshd, read_sshd
 from hub.ssh.symptoms import Kind, Symptom
 
-WORLD = 0o022
-_BITS = "rwxrwxrwx"
+OTHERS_WRITE = 0o022
+EVIDENCE_CHARS_MAX = 200
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -58,13 +57,13 @@ class Unreadable(ValueError):
     """What came back is not what the doctor's script prints."""
 
 
-def examine(found: dict[str, str], publics: Sequence[str], host: str = "") -> Chart:
+def examine(found: dict[str, str], publics: Sequence[str], now_s: float) -> Chart:
     """Everything wrong with the way in.
 
     Args:
         found: the script's sections.
         publics: the hub's public keys, ``type body comment``, each of which would do.
-        host: how the target names the node; for the wording.
+        now_s: Unix time.
 
     Raises:
         Unreadable: a section is missing or damaged.
@@ -72,7 +71,8 @@ def examine(found: dict[str, str], publics: Sequence[str], host: str = "") -> Ch
     where = found.get("where", "").splitlines()
     if len(where) < 3:  # noqa: PLR2004 - file, user, home
         raise Unreadable("the node did not say which file it looked at; see the whole output")
-    place = Place(path=where[0], user=where[1], home=where[2], seen_from=where[3] if len(where) > 3 else "")  # noqa: PLR2004 - the address is optional
+    place = Place(path=where[0], user=where[1], home=where[2], seen_from="".join(where[3:4]))
+    seen = Seen(place.seen_from, now_s)
     try:
         text = base64.b64decode(found.get("keys", "")).decode("utf-8", "surrogateescape")
     except binascii.Error:
@@ -81,21 +81,14 @@ def examine(found: dict[str, str], publics: Sequence[str], host: str = "") -> Ch
     reading = authorized.read(text)
     wanted = tuple(" ".join(public.split()[:2]) for public in publics)
     symptoms = [
-        *_file(place, reading, text, wanted),
+        *_file(place, reading, text, wanted, seen),
         *_modes(place, found.get("modes", ""), strict=sshd.strict_modes),
         *sshd.symptoms(place.user, place.path, place.home, _groups(found), wanted),
-        *doctor_account.symptoms(found.get("account", ""), place.user, use_pam=sshd.use_pam),
+        *doctor_account.symptoms(found.get("account", ""), place.user, now_s, use_pam=sshd.use_pam),
         *doctor_log.symptoms(found.get("sshd_log", ""), place.user, place.seen_from),
     ]
     symptoms.sort(key=lambda symptom: not symptom.blocks)
-    inside = tuple(
-        key
-        for key in wanted
-        if any(
-            entry.key == key and not shuts_out(entry.options, place.seen_from, place.path, entry.line)
-            for entry in reading.entries
-        )
-    )
+    inside = tuple(key for key in wanted if any(_lets_in(entry, key, seen) for entry in reading.entries))
     return Chart(
         place=place,
         text=text,
@@ -119,19 +112,27 @@ def _other_file(sshd: Sshd, place: Place) -> str:
 # --- the file
 
 
-def _file(place: Place, reading: Reading, text: str, wanted: Sequence[str]) -> list[Symptom]:
+def _lets_in(entry: Entry, key: str, seen: Seen) -> bool:
+    """Whether a line surely does not shut this key of the hub's out."""
+    if entry.key != key:
+        return False
+    symptom = limit(entry.options, seen, "")
+    return symptom is None or not symptom.blocks
+
+
+def _file(place: Place, reading: Reading, text: str, wanted: Sequence[str], seen: Seen) -> list[Symptom]:
     found = _faults(place, reading, text, wanted)
     entries = [entry for entry in reading.entries if entry.key in wanted]
     for entry in entries:
-        limit = shuts_out(entry.options, place.seen_from, place.path, entry.line)
-        if limit is not None and not _free(entries, entry, place):
-            found.append(limit)
+        symptom = limit(entry.options, seen, f"{place.path} line {entry.line}")
+        # sshd tries every line: one without a limit makes up for the others.
+        if symptom is not None and not any(other.key == entry.key and not other.options for other in entries):
+            found.append(symptom)
     if not entries and not any(symptom.blocks for symptom in found):
-        what = "the hub's key is not in the file" if text else "the file does not exist, or is empty"
         found.append(
             Symptom(
                 kind=Kind.KEY_ABSENT,
-                what=what,
+                what="the hub's key is not in the file" if text else "the file does not exist, or is empty",
                 where=place.path,
                 repair="append the hub's key on a line of its own",
                 installer=True,
@@ -139,14 +140,6 @@ def _file(place: Place, reading: Reading, text: str, wanted: Sequence[str]) -> l
             )
         )
     return found
-
-
-def _free(entries: Sequence[Entry], limited: Entry, place: Place) -> bool:
-    """Whether another line lets a key of the hub's in: sshd tries them all."""
-    return any(
-        entry is not limited and shuts_out(entry.options, place.seen_from, place.path, entry.line) is None
-        for entry in entries
-    )
 
 
 _REPAIRS = {
@@ -175,7 +168,7 @@ def _faults(place: Place, reading: Reading, text: str, wanted: Sequence[str]) ->
         found.append(
             Symptom(
                 kind=kind,
-                what=f"{fault.detail}{'; the hub’s key is on it' if ours else ''}",
+                what=fault.detail + ("; the hub's key is on it" if ours else ""),
                 where=f"{place.path} line {fault.line}" if fault.line else place.path,
                 repair=repair,
                 installer=fault.fault in _BY_INSTALLER,
@@ -200,15 +193,15 @@ def _short(line: str) -> str:
     return line if len(line) <= EVIDENCE_CHARS_MAX else f"{line[: EVIDENCE_CHARS_MAX // 2]} ... {line[-60:]}"
 
 
-EVIDENCE_CHARS_MAX = 200
-
-
 # --- modes and owners
 
 
 def _modes(place: Place, section: str, *, strict: bool) -> list[Symptom]:
-    """StrictModes: the file and every folder up to the home directory, or to the root where the file lies outside of it,
-    belong to the user or to root, and nobody else may write them."""
+    """What StrictModes objects to.
+
+    The file and every folder up to the home directory, or to the root where the file lies outside of it, belong to the
+    user or to root, and nobody else may write them.
+    """
     *rows, uid = section.splitlines() or [""]
     found = []
     for row in rows:
@@ -236,7 +229,7 @@ def _modes(place: Place, section: str, *, strict: bool) -> list[Symptom]:
                     evidence=row,
                 )
             )
-        if bits(mode) & WORLD:
+        if bits(mode) & OTHERS_WRITE:
             within = path in {place.path, place.path.rpartition("/")[0], place.home}
             found.append(
                 Symptom(
