@@ -29,6 +29,7 @@ RECLAIM_ABOVE_RATIO = 0.2
 """Of the file: so much may be free in it for later rows; what is beyond goes back to the file system."""
 RECLAIM_BYTES = 1024 * 1024
 """In one step."""
+DAY_S = 86_400.0
 GROWTH_SWEEPS = 60
 """Over so many sweeps growth is measured."""
 
@@ -107,6 +108,10 @@ class Retention:
         await self._all(
             "records",
             lambda: store.expire_records(before(config.keep_records_s), config.keep_records_max, limit=STEP_ROWS),
+        )
+        await self._all(
+            "ssh_attempts",
+            lambda: store.expire_ssh_attempts(before(config.ssh_attempts_kept_days * DAY_S), limit=STEP_ROWS),
         )
         await self._look()
 

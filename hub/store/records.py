@@ -294,7 +294,7 @@ class Usage(Struct, frozen=True, kw_only=True):
     """How much the store keeps of what grows."""
 
     volumes: dict[str, Volume]
-    """By name: ``raw``, ``minute``, ``ten_minutes``, ``hour``, ``events``, ``logs``."""
+    """By name: ``raw``, ``minute``, ``ten_minutes``, ``hour``, ``events``, ``logs``, ``ssh_attempts``."""
     file_bytes: int
     """Of the database, what is free in it included."""
     free_bytes: int

@@ -405,7 +405,12 @@ class SqlStore:
     def _usage(self, connection: Connection) -> Usage:
         tiers = sql_history.volumes(connection)
         volumes = {tier.name.lower(): tiers[tier] for tier in TIERS}
-        for name, counted in (("events", sql_retention.event_volume), ("logs", sql_logs.usage)):
+        counts = {
+            "events": sql_retention.event_volume,
+            "logs": sql_logs.usage,
+            "ssh_attempts": sql_ssh.attempt_volume,
+        }
+        for name, counted in counts.items():
             rows, size_bytes = counted(connection)
             volumes[name] = Volume(rows=rows, size_bytes=size_bytes)
         file_bytes, free_bytes = self._space.measure(connection)
