@@ -23,7 +23,7 @@ from wire.jobs import ENDED
 
 log = structlog.get_logger(__name__)
 
-COALESCE_S = 0.05
+COALESCE_S = 0.03
 """Between two rounds of changes: a bound on the work that a busy fleet makes, too short for people to notice."""
 READINGS_S = 0.5
 """Between two rounds of changed readings."""
