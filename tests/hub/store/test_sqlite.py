@@ -15,8 +15,10 @@ from sqlalchemy import Connection, create_engine, event, text
 
 from hub.faults import FAULTS
 from hub.rollups import TIERS, Tier, of_sample
+from hub.ssh.reach import Reach
 from hub.store import migrate
 from hub.store.base import HoleInStream, IngestResult, Step, StoreUnavailable, StoreVersionError
+from hub.store.log_records import LogFilter
 from hub.store.records import Artifact
 from hub.store.schema import METADATA
 from hub.store.sql import SqlStore
@@ -222,11 +224,15 @@ async def test_a_file_an_older_version_left_is_taken_over_with_all_it_holds(dump
         usage = await store.usage()
         await store.roll(10**9, limit=10)
         history = {tier: await store.history(agent.id, tier, 0, 10**9) for tier in TIERS}
+        logs = await store.log_page(agent.id, LogFilter(), newest_first=True)
+        assert await store.ssh_targets() == []
+        await store.save_ssh_target(Reach(node_id=agent.id))
     assert hub.generation == 5
     assert (agent.name, agent.labels) == ("old-node", {"rack": "7"})
     assert (picture.job.circuit_id, picture.attempts[0].agent_id) == (circuit and circuit.id, agent.id)
     assert {head.stream: head.seq for head in heads}["events"] == event.seq
     assert (usage.volumes["events"].rows, usage.volumes["events"].size_bytes > len(event.packed)) == (1, True)
+    assert [row.text for row in logs.logs] == (["an old word"] if dump.stem >= "0003" else [])
     if dump.stem >= "0002":
         (sample,) = history[Tier.RAW]
         assert sample == (60_005, of_sample({1: {0: 0.5, 3: 7}}))
