@@ -37,6 +37,8 @@ PLAYERS = 200
 EPISODE_S = 75.0
 MEAN_GAP_S = 1.0
 LONGEST_S = 13.0
+LOST_AFTER_S = 45.0
+"""The default: behind a hub that was stopped an agent may wait 20 s, dial for 10 s, and be told to come later."""
 FREEZE_S = 90.0
 LANES = (("hub",), ("episodes", "node-a"))
 EXIT_OK, EXIT_BROKEN, EXIT_TOOLS = 0, 1, 64
@@ -47,7 +49,10 @@ Part = Callable[[Rig, Path, Report], None]
 def episodes(rig: Rig, library: Path, report: Report) -> None:
     """Faults by chance, episode after episode, on one fleet that is never made anew."""
     end_s = time.monotonic() + MINUTES * 60
-    with Fleet(rig, library, seed=SEED, players=PLAYERS, rates=CROWD) as fleet, Client(fleet.hub, SEED) as client:
+    with (
+        Fleet(rig, library, seed=SEED, players=PLAYERS, rates=CROWD, lost_after_s=LOST_AFTER_S) as fleet,
+        Client(fleet.hub, SEED) as client,
+    ):
         runs = Episodes(fleet, rig, client, report, random.Random(SEED), LONGEST_S)
         for target in ("hub", "node-a"):
             runs.freeze(target, FREEZE_S)
