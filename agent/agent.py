@@ -42,11 +42,13 @@ from agent.sensors.cuzk import CuzkSensor, read_engines
 from agent.sensors.cuzk.memory import MemoryFile
 from agent.sensors.gpu import GpuSensor
 from agent.sensors.host import HostSensor
+from agent.ssh_hint import keep_hint
 from agent.tasks import Tasks
 from agent.uplink import NodeFacts, State, Uplink, UplinkView
 from agent.watchdog import watch
 from agent.workers import DeviceWorker, own_argv
 from wire.frames import Capability, Level
+from wire.signed_status import SignedStatus, signed
 
 log = structlog.get_logger(__name__)
 
@@ -158,6 +160,7 @@ class Agent:
         view = LocalView(
             lambda: self._snapshot(outbox),
             metrics=lambda: render(self._metrics_parts(outbox, lag)),
+            frame=lambda nonce: self._signed_status(nonce, key),
             socket_path=config.socket_path,
             local=config.local,
             clock=self._clock,
@@ -184,6 +187,7 @@ class Agent:
             read_host(board, HostSensor(config.data_dir, config.environ), clock=self._clock, every_s=config.readings_s)
         )
         tasks.start(read_gpus(board, gpu_sensor, outbox=outbox, clock=self._clock, every_s=config.gpu_readings_s))
+        tasks.start(keep_hint(board, config.ssh, config.environ, clock=self._clock))
         tasks.start(keep_samples(board, outbox, clock=self._clock, every_s=lambda: self._view.sample_s))
         if config.cuzk is not None:
             cuzk = CuzkSensor(
@@ -402,6 +406,21 @@ class Agent:
             lag=lag,
             logs=None if self._shipper is None else self._shipper.counts(),
         )
+
+    def _signed_status(self, nonce: bytes, key: Key) -> str | None:
+        """The whole picture, signed for a hub's nonce; None while nobody knows this key."""
+        if self._enrolled is None:
+            return None
+        status = SignedStatus(
+            agent_id=self._enrolled.agent_id,
+            epoch=self._epoch,
+            boot_id=identity.boot_id(),
+            nonce=nonce,
+            time_ms=self._clock.unix_ms(),
+            monotonic_ns=self._clock.monotonic_ns(),
+            status=self._board.picture(),
+        )
+        return signed(status, key.sign)
 
     def _snapshot(self, outbox: Outbox) -> LocalStatus:
         now_s = self._clock.monotonic()

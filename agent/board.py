@@ -15,7 +15,7 @@ from wire.engines import EngineReading
 from wire.events import Level, NodeEvent
 from wire.limits import NAME_CHARS_MAX
 from wire.readings import GpuReading, HostReading
-from wire.status import JobProgress, NodeStatus, OutboxReading, WorkerReading
+from wire.status import JobProgress, NodeStatus, OutboxReading, SshHint, WorkerReading
 
 log = structlog.get_logger(__name__)
 
@@ -35,6 +35,8 @@ class Board:
         self.jobs: Callable[[], Sequence[JobProgress]] = list
         self.outbox: Callable[[], OutboxReading] = lambda: OutboxReading(events_held=0, bytes_held=0)
         self.draining = False
+        self.ssh: SshHint | None = None
+        """How its sshd can be reached, as far as it knows."""
         self.sensors = Sensors()
         """How the sensors' reads went."""
         self.on_change: Callable[[], None] = lambda: None
@@ -56,6 +58,8 @@ class Board:
             outbox=self.outbox(),
             draining=self.draining,
         )
+        if self.ssh is not None:
+            status = NodeStatus(ssh=self.ssh).merged_into(status)
         return status if self.host is None else NodeStatus(host=self.host).merged_into(status)
 
 

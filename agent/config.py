@@ -17,6 +17,7 @@ from agent.errors import ConfigFault
 from agent.logs.limits import BURST, BYTES_PER_DAY, RECORDS_PER_S, Rates
 from agent.logs.settings import LogSettings, log_settings
 from agent.outbox_bounds import AGE_S_MAX, BYTES_MAX, Bounds
+from agent.ssh_settings import SshSettings, ssh_settings
 from wire.limits import NAME_CHARS_MAX
 
 SOCKET_PATH_BYTES_MAX = 107
@@ -109,6 +110,8 @@ class Config(Struct, frozen=True):
     worker_ping_s: float = 2.0
     logs: LogSettings = LogSettings()
     """Which logs are shipped, and how much of them."""
+    ssh: SshSettings = SshSettings()
+    """What is suggested about this node's sshd."""
     outbox: Bounds = Bounds()
     """What the outbox holds before logs, then readings, then events are dropped."""
     artifact_bytes_max: int = 64 * 1024 * 1024 * 1024
@@ -313,6 +316,8 @@ def load(
     log_file: Sequence[str] | None = None,
     log_unit: Sequence[str] | None = None,
     log_ship: str | None = None,
+    ssh_address: str | None = None,
+    ssh_user: str | None = None,
     ca: str | None = None,
     insecure: bool = False,
 ) -> Config:
@@ -349,6 +354,9 @@ def load(
         local=parse_local(local or environ.get("PROVEWIRE_LOCAL") or LOCAL_DEFAULT),
         cuzk=parse_cuzk(cuzk or environ.get("PROVEWIRE_CUZK"), cuzk_grpc or environ.get("PROVEWIRE_CUZK_GRPC")),
         logs=_logs(environ, log_file, log_unit, log_ship),
+        ssh=ssh_settings(
+            ssh_address or environ.get("PROVEWIRE_SSH_ADDRESS", ""), ssh_user or environ.get("PROVEWIRE_SSH_USER", "")
+        ),
         ca=Path(ca) if ca else None,
         insecure=insecure,
         spawn_workers=workers == "spawn",

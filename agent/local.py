@@ -1,12 +1,14 @@
 """The local view: what the agent knows, as JSON on a unix socket and on loopback. No credentials, so nothing secret.
 
 ``/status`` is the whole picture, ``/metrics`` what Prometheus reads of it. ``/healthz`` is 200 only while the hub
-acknowledges: running alone is not health.
+acknowledges: running alone is not health. ``/frame`` is the picture signed with the agent's key, for a hub that asks by
+another way than the session; on the unix socket only, so that nobody but the agent's own user and root has it signed.
 """
 
 import asyncio
 import errno
 import os
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,8 +21,9 @@ from msgspec import Struct
 
 from agent.clock import Clock
 from agent.config import is_loopback
-from agent.errors import StatusUnreachable
+from agent.errors import ConfigFault, StatusUnreachable
 from agent.local_status import Health, LocalStatus
+from wire.signed_status import NONCE_BYTES
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +37,10 @@ CONNECTIONS_MAX = 64
 ASK_S = 5.0
 ANSWER_BYTES_MAX = 1024 * 1024
 METRICS_TYPE = "text/plain; version=0.0.4"
+NONCE = re.compile(rf"[0-9a-f]{{{2 * NONCE_BYTES}}}")
+BAD_REQUEST = 400
 FORBIDDEN = 403
+NOT_ENROLLED = 409
 UNHEALTHY = 503
 OK = 200
 
@@ -49,12 +55,14 @@ class LocalView:
         snapshot: Callable[[], LocalStatus],
         *,
         metrics: Callable[[], bytes],
+        frame: Callable[[bytes], str | None],
         socket_path: Path,
         local: tuple[str, int] | None,
         clock: Clock,
     ) -> None:
         self._snapshot = snapshot
         self._metrics_text = metrics
+        self._signed = frame
         self._socket_path = socket_path
         self._local = local
         self._clock = clock
@@ -64,6 +72,7 @@ class LocalView:
                 web.get("/status", self._status),
                 web.get("/healthz", self._healthz),
                 web.get("/metrics", self._metrics),
+                web.get("/frame", self._frame),
             ]
         )
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_S)
@@ -131,6 +140,20 @@ class LocalView:
     async def _metrics(self, _: web.Request) -> web.StreamResponse:
         return web.Response(body=self._metrics_text(), headers={"Content-Type": METRICS_TYPE})
 
+    async def _frame(self, request: web.Request) -> web.StreamResponse:
+        """The picture, signed for the nonce that the hub made."""
+        if not _over_unix(request):
+            return web.Response(status=FORBIDDEN, text="signed for whoever may use the unix socket only\n")
+        nonce = request.query.get("nonce", "")
+        if not NONCE.fullmatch(nonce):
+            return web.Response(status=BAD_REQUEST, text=f"nonce must be {NONCE_BYTES} bytes in lower-case hex\n")
+        signed = self._signed(bytes.fromhex(nonce))
+        if signed is None:
+            return web.Response(
+                status=NOT_ENROLLED, text="this agent is not enrolled yet, so that nobody knows its key\n"
+            )
+        return web.Response(text=f"{signed}\n", headers={"Cache-Control": "no-store"})
+
     async def _healthz(self, _: web.Request) -> web.StreamResponse:
         status = self._snapshot()
         hub = status.hub
@@ -147,10 +170,13 @@ class LocalView:
 async def _loopback_only(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Refuse a browser that was lured here under another name (DNS rebinding)."""
     host = (request.host or "").rpartition(":")[0] or request.host or ""
-    over_unix = request.transport is not None and not isinstance(request.transport.get_extra_info("peername"), tuple)
-    if not over_unix and not is_loopback(host):
+    if not _over_unix(request) and not is_loopback(host):
         return web.Response(status=FORBIDDEN, text="this view is for this machine only\n")
     return await handler(request)
+
+
+def _over_unix(request: web.Request) -> bool:
+    return request.transport is not None and not isinstance(request.transport.get_extra_info("peername"), tuple)
 
 
 def _json(value: Struct, status: int) -> web.Response:
@@ -166,16 +192,42 @@ async def ask(socket_path: Path) -> bytes:
     Raises:
         StatusUnreachable: none answers.
     """
+    status, raw = await _get(socket_path, "/status")
+    if status != OK:
+        raise StatusUnreachable(f"the agent at {socket_path} answered HTTP {status}")
+    return raw
+
+
+async def ask_frame(socket_path: Path, nonce: str) -> str:
+    """The signed status of the agent that listens at ``socket_path``: one word.
+
+    Raises:
+        StatusUnreachable: none answers, or it has none to give.
+        ConfigFault: the nonce is none.
+    """
+    if not NONCE.fullmatch(nonce):
+        raise ConfigFault(f"--nonce must be {NONCE_BYTES} bytes in lower-case hex, {2 * NONCE_BYTES} digits")
+    status, raw = await _get(socket_path, f"/frame?nonce={nonce}")
+    text = raw.decode("utf-8", "replace").strip()
+    if status != OK:
+        raise StatusUnreachable(f"the agent at {socket_path} gives no signed status: {text.splitlines()[0][:200]}")
+    return text
+
+
+async def _get(socket_path: Path, path: str) -> tuple[int, bytes]:
+    """Status and body of one answer."""
     timeout = aiohttp.ClientTimeout(total=ASK_S)
     try:
         async with (
             aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket_path)), timeout=timeout) as session,
-            session.get("http://localhost/status") as response,
+            session.get(f"http://localhost{path}") as response,
         ):
-            raw = await response.content.read(ANSWER_BYTES_MAX)
-            if response.status != OK:
-                raise StatusUnreachable(f"the agent at {socket_path} answered HTTP {response.status}")
-            return raw
+            body = bytearray()
+            async for chunk in response.content.iter_any():
+                body += chunk
+                if len(body) > ANSWER_BYTES_MAX:
+                    raise StatusUnreachable(f"the agent at {socket_path} answers without end")
+            return response.status, bytes(body)
     except (aiohttp.ClientError, OSError, TimeoutError) as error:
         if isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EACCES:
             raise StatusUnreachable(
@@ -189,3 +241,8 @@ async def ask(socket_path: Path) -> bytes:
 def ask_now(socket_path: Path) -> bytes:
     """`ask`, for a command that has no event loop."""
     return asyncio.run(ask(socket_path))
+
+
+def ask_frame_now(socket_path: Path, nonce: str) -> str:
+    """`ask_frame`, for a command that has no event loop."""
+    return asyncio.run(ask_frame(socket_path, nonce))

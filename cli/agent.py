@@ -21,6 +21,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-file", action="append", metavar="PATH", help="a log to ship, by its path; several times")
     parser.add_argument("--log-unit", action="append", metavar="UNIT", help="a journald unit to ship; several times")
     parser.add_argument("--log-ship", metavar="LEVEL", help="ship records of at least debug, info, warning or error")
+    parser.add_argument(
+        "--ssh-address", metavar="ADDR", help="how others reach this node's sshd, HOST:PORT, HOST or :PORT; off: unsaid"
+    )
+    parser.add_argument("--ssh-user", metavar="USER", help="whom to log in as there (root)")
     parser.add_argument("--ca", metavar="F", help="certificates to trust beside the system's, PEM")
     parser.add_argument("--insecure", action="store_true", help="allow a hub off this machine without TLS")
 
@@ -46,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
         log_file=args.log_file,
         log_unit=args.log_unit,
         log_ship=args.log_ship,
+        ssh_address=args.ssh_address,
+        ssh_user=args.ssh_user,
         ca=args.ca,
         insecure=args.insecure,
     )

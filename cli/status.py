@@ -12,7 +12,10 @@ HELP = "show what this node's agent knows, through its local socket"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--data-dir", metavar="D", help="the agent's data directory (PROVEWIRE_DATA_DIR)")
-    parser.add_argument("--json", action="store_true", help="the whole status as JSON, for programs")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="the whole status as JSON, for programs")
+    form.add_argument("--frame", action="store_true", help="the status signed by the agent, for a hub that asks by ssh")
+    parser.add_argument("--nonce", metavar="HEX", help="with --frame: what the hub made up, 16 bytes")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -22,9 +25,16 @@ def run(args: argparse.Namespace) -> int:
     import time  # noqa: PLC0415 - same
 
     from agent.config import data_dir_to_ask  # noqa: PLC0415 - same
-    from agent.local import ask_now  # noqa: PLC0415 - same
+    from agent.local import ask_frame_now, ask_now  # noqa: PLC0415 - same
+    from cli.errors import UsageError  # noqa: PLC0415 - same
 
-    raw = ask_now(data_dir_to_ask(args.data_dir, os.environ) / "agent.sock")
+    if args.frame != (args.nonce is not None):
+        raise UsageError("--frame and --nonce are given together")
+    socket_path = data_dir_to_ask(args.data_dir, os.environ) / "agent.sock"
+    if args.frame:
+        print(ask_frame_now(socket_path, args.nonce))
+        return 0
+    raw = ask_now(socket_path)
     if args.json:
         print(raw.decode(), end="")
         return 0

@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from aiohttp import web
+from msgspec import UNSET
 
 from agent import config as settings
 from agent.agent import Agent
@@ -22,15 +23,18 @@ from agent.clock import Clock, SystemClock
 from agent.config import Config
 from agent.enroll import ANSWER_CONTEXT
 from agent.errors import ConfigFault, StatusUnreachable
-from agent.identity import Enrolled, load_enrolled, load_key, save_enrolled
-from agent.local import ask
+from agent.identity import Enrolled, load_enrolled, load_key, save_enrolled, verify
+from agent.local import ask, ask_frame
 from prover.circuits import WITNESS, ZKEY
 from prover.worker import lock as worker_lock
 from tests.agent.samples import JOB, assignment
 from tests.agent.small_hub import HUB_ID, SmallHub, running_hub
 from tests.agent.virtual_time import VirtualClock, eventually
+from wire.errors import RemoteProtocolError
 from wire.frames import JobStarted, JobSucceeded, Stream
 from wire.jobs import Input
+from wire.signed_status import read
+from wire.status import SshHint
 
 AGENT_ID = "01890a5d-ac96-774b-bcce-b302099a0001"
 ROOT = Path(__file__).parents[2]
@@ -113,6 +117,24 @@ async def status(folder: Path) -> Any:
 
 
 # --- the whole way --------------------------------------------------------------------------------------------------
+
+
+async def test_a_hub_that_asks_by_another_way_gets_one_full_status_signed_for_its_nonce(
+    hub: SmallHub, data: Path
+) -> None:
+    enrolled_at(hub, data)
+    nonce = bytes(range(16))
+    async with running(configured(data, observe=True, ssh_address="203.0.113.5:22022", ssh_user="prover")):
+        await hub.opened()
+        await eventually(lambda: any(said.ssh is not UNSET for _, said in hub.statuses), "what it says of its sshd")
+        text = await ask_frame(data / "agent.sock", nonce.hex())
+    found = read(text, nonce=nonce, agent_id=AGENT_ID, agent_key=load_key(data).public, verify=verify)
+    assert (found.epoch, found.boot_id) == (hub.hellos[0].epoch, hub.hellos[0].boot_id)
+    assert found.status.hostname is not UNSET
+    assert isinstance(found.status.ssh, SshHint)
+    assert (found.status.ssh.address, found.status.ssh.port, found.status.ssh.user) == ("203.0.113.5", 22022, "prover")
+    with pytest.raises(RemoteProtocolError):
+        read(text, nonce=nonce[::-1], agent_id=AGENT_ID, agent_key=load_key(data).public, verify=verify)
 
 
 @pytest.mark.compiler

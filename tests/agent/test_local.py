@@ -12,7 +12,7 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from agent.backoff import Fault, Kind, of_reason
-from agent.errors import StatusUnreachable
+from agent.errors import ConfigFault, StatusUnreachable
 from agent.local import (
     CONNECTION_S,
     CONNECTIONS_MAX,
@@ -20,6 +20,7 @@ from agent.local import (
     SWEEP_S,
     LocalView,
     ask,
+    ask_frame,
 )
 from agent.local_status import LocalStatus, by_name, hub_view, is_healthy, one_line, streams_view
 from agent.outbox_bounds import Counts, DropReason, StreamHeld
@@ -47,8 +48,14 @@ class Serving:
         self.clock = VirtualClock()
         self.uplink = UplinkView(url="https://hub.example.org")
         self.path = folder / "agent.sock"
+        self.enrolled = True
         self.view = LocalView(
-            self.snapshot, metrics=lambda: b"figures 1\n", socket_path=self.path, local=local, clock=self.clock
+            self.snapshot,
+            metrics=lambda: b"figures 1\n",
+            frame=lambda nonce: f"pws1.{nonce.hex()}" if self.enrolled else None,
+            socket_path=self.path,
+            local=local,
+            clock=self.clock,
         )
 
     def snapshot(self) -> LocalStatus:
@@ -229,3 +236,40 @@ async def test_nobody_there_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(StatusUnreachable, match=r"no agent answers at .*; is it running") as unreachable:
         await ask(tmp_path / "agent.sock")
     assert unreachable.value.exit_code == 69
+
+
+async def test_a_signed_status_is_given_on_the_unix_socket_and_nowhere_else(tmp_path: Path) -> None:
+    nonce = "0f" * 16
+    async with serving(tmp_path, ("127.0.0.1", 0)) as made:
+        await made.view.serve_loopback()
+        assert await ask_frame(made.path, nonce) == f"pws1.{nonce}"
+        assert made.view.address is not None
+        host, port = made.view.address
+        status, text = await get(f"http://{host}:{port}/frame?nonce={nonce}")
+        assert status == 403
+        assert "pws1" not in text
+
+
+@pytest.mark.parametrize("nonce", ["", "0f" * 15, "0f" * 17, "0F" * 16, "zz" * 16, "0f" * 15 + "0&"])
+async def test_a_nonce_that_is_none_is_refused_before_anything_is_signed(tmp_path: Path, nonce: str) -> None:
+    async with serving(tmp_path) as made:
+        with pytest.raises(ConfigFault, match="--nonce must be 16 bytes"):
+            await ask_frame(made.path, nonce)
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(made.path))) as session,
+            session.get("http://localhost/frame", params={"nonce": nonce}) as response,
+        ):
+            assert response.status == 400
+            assert "pws1" not in await response.text()
+
+
+async def test_an_agent_that_is_not_enrolled_signs_nothing(tmp_path: Path) -> None:
+    async with serving(tmp_path) as made:
+        made.enrolled = False
+        with pytest.raises(StatusUnreachable, match="not enrolled"):
+            await ask_frame(made.path, "0f" * 16)
+
+
+async def test_no_agent_gives_no_signed_status(tmp_path: Path) -> None:
+    with pytest.raises(StatusUnreachable, match="no agent answers at"):
+        await ask_frame(tmp_path / "agent.sock", "0f" * 16)

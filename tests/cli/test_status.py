@@ -279,6 +279,19 @@ def test_an_agent_that_fails_is_exit_69(tmp_path: Path, agent: AgentSocket) -> N
     assert "HTTP 500" in ended.stderr
 
 
+def test_a_signed_status_of_nobody_is_exit_69_and_one_sentence(tmp_path: Path) -> None:
+    ended = run(tmp_path, "--frame", "--nonce", "0f" * 16)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (69, "", 1)
+    assert "no agent answers at" in ended.stderr
+
+
+@pytest.mark.parametrize("options", [("--frame",), ("--nonce", "0f" * 16), ("--frame", "--nonce", "0f")])
+def test_a_signed_status_without_a_true_nonce_is_a_mistake_of_usage(tmp_path: Path, options: tuple[str, ...]) -> None:
+    ended = run(tmp_path, *options)
+    assert (ended.returncode, ended.stdout) == (64, "")
+    assert "--nonce" in ended.stderr
+
+
 def test_words() -> None:
     times_s = (0.4, 59, 61, 3700, 100_000)
     assert [duration(seconds) for seconds in times_s] == ["0 s", "59 s", "1 min 1 s", "1 h 1 min", "1 d 3 h"]
