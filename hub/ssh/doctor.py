@@ -18,6 +18,8 @@ from hub.ssh.doctor_sshd import Sshd, read_sshd
 from hub.ssh.symptoms import Kind, Symptom
 
 OTHERS_WRITE = 0o022
+GROUP_WRITES = 0o020
+READABLE = 0o044
 EVIDENCE_CHARS_MAX = 200
 
 
@@ -74,7 +76,9 @@ def examine(found: dict[str, str], publics: Sequence[str], now_s: float) -> Char
     place = Place(path=where[0], user=where[1], home=where[2], seen_from="".join(where[3:4]))
     seen = Seen(place.seen_from, now_s)
     try:
-        text = base64.b64decode(found.get("keys", "")).decode("utf-8", "surrogateescape")
+        text = base64.b64decode("".join(found.get("keys", "").split()), validate=True).decode(
+            "utf-8", "surrogateescape"
+        )
     except binascii.Error:
         raise Unreadable(f"the content of {place.path} did not arrive whole") from None
     sshd = read_sshd(found.get("sshd", ""))
@@ -202,49 +206,43 @@ def _modes(place: Place, section: str, *, strict: bool) -> list[Symptom]:
     The file and every folder up to the home directory, or to the root where the file lies outside of it, belong to the
     user or to root, and nobody else may write them.
     """
-    *rows, uid = section.splitlines() or [""]
+    *rows, last = section.splitlines() or [""]
+    uid, _, gid = last.partition(" ")
     found = []
     for row in rows:
-        mode, owner, path = (*row.split(" ", 2), "", "")[:3]
-        is_file = path.endswith(place.path.rpartition("/")[2]) and mode.startswith("-")
-        if owner not in {"0", uid}:
-            found.append(
-                Symptom(
-                    kind=Kind.OWNER,
-                    what=f"it belongs to user {owner}, not to {place.user} or root",
-                    where=path,
-                    repair=f"chown {place.user} {path}",
-                    blocks=strict,
-                    evidence=row,
-                )
-            )
-        elif owner == "0" and uid != "0" and is_file and mode[7:8] != "r" and mode[4:5] != "r":
-            found.append(
-                Symptom(
-                    kind=Kind.OWNER,
-                    what=f"it belongs to root and {place.user} may not read it: sshd reads it as that user",
-                    where=path,
-                    repair=f"chown {place.user} {path}",
-                    blocks=True,
-                    evidence=row,
-                )
-            )
+        mode, owner, group, path = (*row.split(" ", 3), "", "", "")[:4]
+        if wrong := _owner(place, row, mode, owner, uid, path, strict=strict):
+            found.append(wrong)
         if bits(mode) & OTHERS_WRITE:
-            within = path in {place.path, place.path.rpartition("/")[0], place.home}
+            # Debian's sshd forgives a group that is the user's own; others do not.
+            forgiven = bits(mode) & OTHERS_WRITE == GROUP_WRITES and group == gid and gid == uid != "0"
             found.append(
                 Symptom(
                     kind=Kind.MODES,
-                    what=f"others may write it (mode {bits(mode):04o}): sshd then reads no key of it",
+                    what=f"others may write it (mode {bits(mode):04o}): sshd then takes no key from it"
+                    + (", except Debian's where the group is the user's own" if forgiven else ""),
                     where=path,
                     repair=f"chmod go-w {path}",
-                    installer=within,
-                    blocks=strict,
+                    installer=path in {place.path, place.path.rpartition("/")[0], place.home},
+                    blocks=strict and not forgiven,
                     evidence=row,
                 )
             )
         if place.home and path == place.home:
             break
     return found
+
+
+def _owner(place: Place, row: str, mode: str, owner: str, uid: str, path: str, *, strict: bool) -> Symptom | None:
+    """What is wrong with who owns a path."""
+    if owner not in {"0", uid}:
+        what, blocks = f"it belongs to user {owner}, not to {place.user} or root", strict
+    elif owner == "0" != uid and mode.startswith("-") and not bits(mode) & READABLE:
+        what, blocks = f"it belongs to root and {place.user} may not read it: sshd reads it as that user", True
+    else:
+        return None
+    repair = f"chown {place.user} {path}"
+    return Symptom(kind=Kind.OWNER, what=what, where=path, repair=repair, blocks=blocks, evidence=row)
 
 
 def bits(mode: str) -> int:

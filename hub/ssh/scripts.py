@@ -93,21 +93,21 @@ _READ_KEYS = r"""
 umask 077
 listener=''; p=$$
 while [ "${p:-0}" -gt 1 ]; do
-  case "$(tr '\0' ' ' < "/proc/$p/cmdline" 2>/dev/null)" in *sshd*'[listener]'*) listener=$p; break ;; esac
-  p=$(awk '$1 == "PPid:" {print $2}' "/proc/$p/status" 2>/dev/null)
+  case "$(tr '\0' ' ' < "/proc/$p/cmdline" 2>/dev/null)" in sshd:*'[listener]'*) listener=$p; break ;; esac
+  p=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$p/status" 2>/dev/null)
 done
 from=${SSH_CONNECTION%% *}
 echo '== where'; echo "$f"; echo "$u"; echo "$h"; echo "$from"
 echo '== modes'
 p=$(readlink -f "$f" 2>/dev/null || echo "$f")
 while [ -n "$p" ] && [ "$p" != / ]; do
-  [ -e "$p" ] && ls -ldn "$p" | awk -v p="$p" '{print $1, $3, p}'
+  [ -e "$p" ] && ls -ldn "$p" | { read -r mode _ owner group _; echo "$mode $owner $group $p"; }
   p=${p%/*}
 done
-ls -ldn / | awk '{print $1, $3, "/"}'
-id -u "$u"
+ls -ldn / | { read -r mode _ owner group _; echo "$mode $owner $group /"; }
+echo "$(id -u "$u" 2>/dev/null) $(id -g "$u" 2>/dev/null)"
 echo '== sum'; (sha256sum "$f" 2>/dev/null || echo none) | cut -d' ' -f1
-echo '== keys'; base64 < "$f" 2>/dev/null
+echo '== keys'; [ -r "$f" ] && base64 "$f"
 echo '== sshd'
 c=''; [ -n "$listener" ] && c=$(tr '\0' ' ' < "/proc/$listener/cmdline" | sed -n 's/.* -f *\([^ ]*\).*/\1/p')
 sshd=$(command -v sshd || echo /usr/sbin/sshd)
@@ -115,8 +115,8 @@ t=$("$sshd" -T ${c:+-f "$c"} -C "user=$u,host=${from:-localhost},addr=${from:-12
   "$sshd" -T ${c:+-f "$c"} 2>/dev/null)
 if [ -n "$t" ]; then echo "$t"
 else for x in ${c:-/etc/ssh/sshd_config.d/*.conf /etc/ssh/sshd_config}; do
-  [ -r "$x" ] && awk '{k = tolower($1)} k == "match" {exit} NF > 1 {$1 = k; print}' "$x"; done
-fi | grep -E '^(authorizedkeysfile|authorizedkeyscommand|strictmodes|pubkeyauthentication|permitrootlogin|allowusers|denyusers|allowgroups|denygroups|maxstartups|usepam|pubkeyacceptedalgorithms|pubkeyacceptedkeytypes|forcecommand|authenticationmethods) '
+  [ -r "$x" ] && sed -n -e '/^[[:space:]]*[Mm]atch/q' -e 's/^[[:space:]]*//p' "$x"; done
+fi | grep -iE '^(authorizedkeysfile|authorizedkeyscommand|strictmodes|pubkeyauthentication|permitrootlogin|allowusers|denyusers|allowgroups|denygroups|maxstartups|usepam|pubkeyacceptedalgorithms|pubkeyacceptedkeytypes|forcecommand|authenticationmethods) '
 echo '== sshd_log'
 if [ -n "$listener" ] && [ -f "/proc/$listener/fd/2" ]; then tail -n 400 "/proc/$listener/fd/2" 2>/dev/null
 elif [ -d /run/systemd/system ]; then journalctl -t sshd -t sshd-session -n 400 --no-pager -o cat 2>/dev/null
@@ -126,7 +126,7 @@ else for x in /var/log/auth.log /var/log/secure; do [ -f "$x" ] && tail -n 400 "
 echo '== account'
 echo "shell $(account 7)"; [ -x "$(account 7)" ] || echo shell_missing
 echo "password $(passwd -S "$u" 2>/dev/null | cut -d' ' -f2)"
-awk -F: -v u="$u" '$1 == u {print "shadow " substr($2, 1, 1); print "expires " $8}' /etc/shadow 2>/dev/null
+x=$(grep "^$u:" /etc/shadow 2>/dev/null) && { echo "shadow $(echo "$x" | cut -d: -f2 | cut -c1)"; echo "expires $(echo "$x" | cut -d: -f8)"; }
 echo "groups $(id -Gn "$u" 2>/dev/null)"
 [ -e /etc/nologin ] && echo "nologin $(head -c 200 /etc/nologin | tr '\n' ' ')"
 true

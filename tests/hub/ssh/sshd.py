@@ -44,7 +44,14 @@ def free_port() -> int:
 class Sshd:
     """One sshd of the test's own user."""
 
-    def __init__(self, folder: Path, extra: Iterable[str] = (), port: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        extra: Iterable[str] = (),
+        port: int | None = None,
+        around: Iterable[str] = (),
+        ending: Iterable[str] = (),
+    ) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder = folder
         self.port = port or free_port()
@@ -55,6 +62,10 @@ class Sshd:
         self.authorized_keys.touch(mode=0o600)
         self.log = folder / "sshd.log"
         self._extra = list(extra)
+        self._around = list(around)
+        """Before its command: a namespace of its own."""
+        self._ending = list(ending)
+        """Match blocks, which end the configuration."""
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -89,10 +100,13 @@ class Sshd:
         named = {line.split()[0] for line in self._extra}
         text = [*self._extra, *(line for line in own if line.split()[0] not in named)]
         config = self.folder / "sshd_config"
-        config.write_text("\n".join(text) + "\n", encoding="ascii")
+        config.write_text("\n".join([*text, *self._ending]) + "\n", encoding="ascii")
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [str(SSHD), "-D", "-e", "-f", str(config)], stdin=subprocess.DEVNULL, stderr=log, start_new_session=True
+                [*self._around, str(SSHD), "-D", "-e", "-f", str(config)],
+                stdin=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
             )
 
     async def listening(self) -> None:
@@ -125,9 +139,11 @@ class Sshd:
 
 
 @asynccontextmanager
-async def running(folder: Path, *extra: str) -> AsyncIterator[Sshd]:
+async def running(
+    folder: Path, *extra: str, around: Iterable[str] = (), ending: Iterable[str] = ()
+) -> AsyncIterator[Sshd]:
     """An sshd with these lines in its configuration, until the end."""
-    server = Sshd(folder, extra)
+    server = Sshd(folder, extra, around=around, ending=ending)
     server.start()
     try:
         await server.listening()
