@@ -13,6 +13,7 @@ from hub.bus import NodeGone
 from hub.registry import Node
 from hub.store.base import PAGE_MAX
 from hub.undisturbed import Undisturbed
+from hub.whichnode import NoSuchNode, SeveralNodes, which
 from wire.frames import Stream
 from wire.reasons import Reason
 
@@ -20,7 +21,6 @@ log = structlog.get_logger(__name__)
 
 UNDISTURBED = web.AppKey("UNDISTURBED", Undisturbed)
 """For what must not end half-way with its request."""
-PREFIX_CHARS_MIN = 4
 HUB_STREAM = "hub"
 """In place of one of the node's streams: what the hub itself saw."""
 EVENT_STREAMS = ("jobs", "events", "readings", HUB_STREAM)
@@ -37,20 +37,17 @@ def find_node(request: web.Request) -> Node:
     """
     registry = request.app[ports.REGISTRY]
     wanted = request.match_info["id"]
-    if (node := registry.node(wanted)) is not None:
-        return node
-    found = [
-        node
-        for node in registry.nodes()
-        if node.name == wanted or (len(wanted) >= PREFIX_CHARS_MIN and node.id.startswith(wanted))
-    ]
-    if not found:
+    node = registry.node(wanted)
+    if node is None:
+        try:
+            node = registry.node(which([(each.id, each.name) for each in registry.nodes()], wanted))
+        except SeveralNodes as error:
+            raise Problem(HTTPStatus.CONFLICT, "ambiguous", str(error)) from None
+        except NoSuchNode:
+            pass
+    if node is None:
         raise not_found("node", wanted)
-    if len(found) > 1:
-        raise Problem(
-            HTTPStatus.CONFLICT, "ambiguous", f"{len(found)} nodes go by {shortened(wanted)}; give the whole id"
-        )
-    return found[0]
+    return node
 
 
 async def list_nodes(request: web.Request) -> web.Response:
