@@ -23,6 +23,7 @@ from hub.api import (
     nodes,
     openapi,
     page,
+    ssh,
     views,
 )
 from hub.api.errors import problems
@@ -52,6 +53,7 @@ _TABLE: tuple[Route, ...] = (
     *jobs.ROUTES,
     *live.ROUTES,
     *metrics.ROUTES,
+    *ssh.ROUTES,
 )
 ROUTES: tuple[Route, ...] = (*_TABLE, openapi.serving(_TABLE))
 """Every route of the web side; `/agent` is the sessions' own."""

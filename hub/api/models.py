@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from hub.api.fallback import FallbackView
 from hub.api.readings import EngineView, GpuView, HostView
 from wire.jobs import Name, Sha256, Uuid
 
@@ -289,6 +290,7 @@ class NodeView(Struct, frozen=True, kw_only=True):
     epoch: str
     labels: dict[str, str]
     enrolled_at_ms: UnixMs
+    fallback: FallbackView
 
 
 class NodeEventView(Struct, frozen=True, kw_only=True):

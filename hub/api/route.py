@@ -108,29 +108,29 @@ def answer(
     return web.Response(status=status, body=msgspec.json.encode(body), content_type=JSON, headers=headers)
 
 
-async def read_bytes(request: web.Request) -> bytes:
-    """The request's whole body, at most `BODY_BYTES_MAX`.
+async def read_bytes(request: web.Request, bytes_max: int = BODY_BYTES_MAX) -> bytes:
+    """The request's whole body, at most ``bytes_max``.
 
     Raises:
         Problem: 413.
     """
-    if (request.content_length or 0) > BODY_BYTES_MAX:
-        raise _too_large()
+    if (request.content_length or 0) > bytes_max:
+        raise _too_large(bytes_max)
     data = bytearray()
     async for chunk in request.content.iter_any():
         data += chunk
-        if len(data) > BODY_BYTES_MAX:
-            raise _too_large()
+        if len(data) > bytes_max:
+            raise _too_large(bytes_max)
     return bytes(data)
 
 
-async def read_body(request: web.Request, model: type[Body]) -> Body:
+async def read_body(request: web.Request, model: type[Body], bytes_max: int = BODY_BYTES_MAX) -> Body:
     """The request's JSON body; an absent one counts as ``{}``.
 
     Raises:
         Problem: 413 too large, 415 no JSON, 400 malformed, 422 not of the declared shape.
     """
-    data = await read_bytes(request)
+    data = await read_bytes(request, bytes_max)
     if data and request.content_type != JSON:
         raise Problem(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
@@ -145,9 +145,9 @@ async def read_body(request: web.Request, model: type[Body]) -> Body:
         raise Problem(HTTPStatus.BAD_REQUEST, "malformed_json", f"the body is not JSON: {error}") from None
 
 
-def _too_large() -> Problem:
+def _too_large(bytes_max: int) -> Problem:
     return Problem(
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", f"the body may have at most {BODY_BYTES_MAX} bytes here"
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "body_too_large", f"the body may have at most {bytes_max} bytes here"
     )
 
 

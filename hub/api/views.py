@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from hub import ports
 from hub.api import models, readings
+from hub.api.fallback import fallback_view
 from hub.registry import Node
 from hub.store.records import (
     Attempt,
@@ -123,6 +124,7 @@ def node_view(app: web.Application, node: Node, *, whole: bool = False) -> model
         epoch=node.epoch,
         labels=node.labels,
         enrolled_at_ms=node.created_at_ms,
+        fallback=fallback_view(app, node.id),
     )
 
 

@@ -118,6 +118,15 @@ class Book:
 
         return await self._change(node_id, change, asked, "ssh.jump_keys", shown)
 
+    async def forget(self, node_id: str, asked: Asked) -> Reach:
+        """No target and no pinned host keys any more; what the node suggests stays."""
+        now_ms = self._clock.time_ms()
+
+        def change(reach: Reach) -> Reach:
+            return Reach(node_id=node_id, suggested=reach.suggested, basis=reach.basis, changed_at_ms=now_ms)
+
+        return await self._change(node_id, change, asked, "ssh.removed", _whole)
+
     async def accept(self, node_id: str, asked: Asked, *, target: bool = True, host_keys: bool = False) -> Reach:
         """Take over what the node suggests: its address, or also its host keys in place of those pinned.
 
