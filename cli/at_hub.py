@@ -50,19 +50,33 @@ class HubHere:
             ) from error
 
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Send one request; the JSON object that answers it.
+        """`ask` with POST."""
+        return self.ask("POST", path, body)
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        deadline_s: float = DEADLINE_S,
+        bytes_max: int = ANSWER_BYTES_MAX,
+    ) -> dict[str, Any]:
+        """Send one request; the JSON object that answers it, an empty one for none.
 
         Raises:
             Unreachable: nobody answers, or somebody else.
             UsageError: the hub refuses what was asked.
             CommandError: it failed, or what answers is no hub.
         """
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        connection = self._connect()
+        headers = {"Authorization": f"Bearer {self._token}"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        connection = self._connect(deadline_s)
         try:
-            connection.request("POST", path, json.dumps(body).encode(), headers)
+            connection.request(method, path, None if body is None else json.dumps(body).encode(), headers)
             answer = connection.getresponse()
-            status, raw = answer.status, answer.read(ANSWER_BYTES_MAX)
+            status, raw = answer.status, answer.read(bytes_max)
         except (OSError, HTTPException) as failed:
             raise Unreachable(f"the hub at {self._local.geturl()} does not answer: {failed}") from failed
         finally:
@@ -70,6 +84,8 @@ class HubHere:
         if status >= 400:  # noqa: PLR2004 - HTTP's border of errors
             kind = UsageError if status < 500 else CommandError  # noqa: PLR2004 - and of whose fault it is
             raise kind(f"the hub refused: {_detail(raw, status)}")
+        if status == 204:  # noqa: PLR2004 - HTTP's word for done, with nothing to say
+            return {}
         try:
             made = json.loads(raw)
         except ValueError as failed:
@@ -104,16 +120,16 @@ class HubHere:
         finally:
             connection.close()
 
-    def _connect(self) -> HTTPConnection:
+    def _connect(self, deadline_s: float = DEADLINE_S) -> HTTPConnection:
         """Connect, past any proxy, and see that it is the hub before the token is sent."""
         connection: HTTPConnection
         if self._local.scheme == "https":
             context = ssl.create_default_context()
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE  # in place of it: the one certificate, below
-            connection = HTTPSConnection(self._host, self._port, timeout=DEADLINE_S, context=context)
+            connection = HTTPSConnection(self._host, self._port, timeout=deadline_s, context=context)
         else:
-            connection = HTTPConnection(self._host, self._port, timeout=DEADLINE_S)
+            connection = HTTPConnection(self._host, self._port, timeout=deadline_s)
         try:
             connection.connect()
         except OSError as failed:
