@@ -29,6 +29,7 @@ from agent.identity import Enrolled, Key
 from agent.ids import uuid7
 from agent.job_desk import JobDesk
 from agent.jobs import Jobs
+from agent.key_offer import let_in
 from agent.local import LocalView
 from agent.local_status import LocalStatus, by_name, hub_view, is_healthy, one_line, streams_view
 from agent.logs.own import OwnLog
@@ -302,6 +303,9 @@ class Agent:
             rng=self._rng,
             save_generation=lambda generation: tasks.spawn(self._save_generation(generation)),
             save_reasons=lambda: tasks.spawn(self._save_reasons()),
+            key_offered=lambda offer: tasks.spawn(
+                let_in(offer, allowed=self._config.allow_key_install, outbox=outbox, answer=uplink.answer_key)
+            ),
         )
         desk.reply = uplink.reply
         outbox.on_append = uplink.appended
@@ -367,11 +371,12 @@ class Agent:
                 for device in devices(self._config)
             }
         )
+        key_install = [Capability.KEY_INSTALL.value] if self._config.allow_key_install else []
         return NodeFacts(
             boot_id=identity.boot_id(),
             version=self._version,
             name=self._config.name,
-            capabilities=[Capability.OBSERVE.value] if self._config.observe else capabilities,
+            capabilities=([Capability.OBSERVE.value] if self._config.observe else capabilities) + key_install,
         )
 
     async def _save_generation(self, generation: int) -> None:

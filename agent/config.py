@@ -98,6 +98,8 @@ class Config(Struct, frozen=True):
     """Certificates to trust beside the system's, PEM."""
     insecure: bool = False
     """Off loopback without TLS. Shown everywhere."""
+    allow_key_install: bool = False
+    """The hub may let its SSH key in on this node, over the session."""
     spawn_workers: bool = True
     """False: systemd units own the workers."""
     watchdog_s: float = 0.0
@@ -320,6 +322,7 @@ def load(
     ssh_user: str | None = None,
     ca: str | None = None,
     insecure: bool = False,
+    allow_key_install: bool = False,
 ) -> Config:
     """Settings from parsed options (None: not given) and the environment.
 
@@ -359,6 +362,7 @@ def load(
         ),
         ca=Path(ca) if ca else None,
         insecure=insecure,
+        allow_key_install=allow_key_install or _flag(environ, "PROVEWIRE_ALLOW_KEY_INSTALL"),
         spawn_workers=workers == "spawn",
         outbox=Bounds(bytes_max=bytes_max, age_s_max=age_s_max),
         watchdog_s=_watchdog_s(environ),

@@ -31,13 +31,14 @@ from agent.tally import SessionTally
 from agent.uplink_session import SessionPump, Sink
 from wire.codec import decode_hub
 from wire.errors import RemoteProtocolError
-from wire.frames import AssignJob, CancelJob, Challenge, Hello, JobReply, Level, Welcome
+from wire.frames import AssignJob, CancelJob, Challenge, Hello, InstallKey, JobReply, KeyInstalled, Level, Welcome
 from wire.handshake import fingerprint
 from wire.limits import (
     AGENT_HEADER,
     FRAME_BYTES_MAX,
     FRAME_BYTES_UNAUTHENTICATED_MAX,
     MINOR_VERSION,
+    OPEN_S,
     PROTOCOL,
     SAMPLE_S,
 )
@@ -46,7 +47,6 @@ from wire.session import AgentSession
 
 log = structlog.get_logger(__name__)
 
-OPEN_S = 10.0
 PING_S = 20.0
 CLOSE_S = 5.0
 DIAL_ERRORS = (OSError, TimeoutError, WebSocketException, ValueError, ImportError)
@@ -123,6 +123,7 @@ class Uplink(Sink):
         rng: random.Random,
         save_generation: Callable[[int], None],
         save_reasons: Callable[[], None],
+        key_offered: Callable[[InstallKey], None],
     ) -> None:
         self._hub = hub
         self._tls = tls if hub.secure else None
@@ -136,6 +137,7 @@ class Uplink(Sink):
         self._clock = clock
         self._save_generation = save_generation
         self._save_reasons = save_reasons
+        self._key_offered = key_offered
         self._backoff = Backoff(rng)
         self._pump: SessionPump | None = None
         self._stopping = asyncio.Event()
@@ -158,6 +160,11 @@ class Uplink(Sink):
         """Answer an offer, if a session is open; else the hub offers again."""
         if self._pump is not None:
             self._pump.reply(reply)
+
+    def answer_key(self, answer: KeyInstalled) -> None:
+        """Say what became of an SSH key, if a session is open; else the hub asks again."""
+        if self._pump is not None:
+            self._pump.answer_key(answer)
 
     def stop(self) -> None:
         """Say goodbye and end ``run``."""
@@ -196,6 +203,10 @@ class Uplink(Sink):
         """See `Sink`."""
         log.info("job.cancelled", job=cancel.job, attempt=cancel.attempt, detail=cancel.detail)
         self._desk.post(steps.Cancelled(cancel.job, cancel.attempt))
+
+    def key_offered(self, offer: InstallKey) -> None:
+        """See `Sink`."""
+        self._key_offered(offer)
 
     # --- the loop -------------------------------------------------------------------------------------------------
 

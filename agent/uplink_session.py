@@ -18,7 +18,7 @@ from agent.job_desk import JobDesk
 from agent.outbox import Outbox
 from agent.push import Pusher
 from agent.replayer import Replayer
-from wire.frames import AssignJob, CancelJob, JobReply, Welcome
+from wire.frames import AssignJob, CancelJob, InstallKey, JobReply, KeyInstalled, Welcome
 from wire.limits import READINGS_S, SEND_DEADLINE_S
 from wire.reasons import WEBSOCKET_CLOSE_BASE, Reason
 from wire.session import (
@@ -31,6 +31,7 @@ from wire.session import (
     HeartbeatDue,
     JobAssigned,
     JobCancelled,
+    KeyOffered,
     Opened,
     PeerUnsupported,
     RefusedByHub,
@@ -65,6 +66,10 @@ class Sink(Protocol):
 
     def cancelled(self, cancel: CancelJob) -> None:
         """The hub takes a job back."""
+        ...
+
+    def key_offered(self, offer: InstallKey) -> None:
+        """The hub wants its SSH key let in."""
         ...
 
 
@@ -129,6 +134,12 @@ class SessionPump:
         """Answer an offer."""
         if self._session.is_open:
             self._session.send_reply(reply)
+            self._wake.set()
+
+    def answer_key(self, answer: KeyInstalled) -> None:
+        """What became of an SSH key."""
+        if self._session.is_open:
+            self._session.answer_key(answer)
             self._wake.set()
 
     def say_bye(self, reason: Reason, detail: str) -> None:
@@ -224,6 +235,8 @@ class SessionPump:
                     self._sink.assigned(each.frame)
                 case JobCancelled():
                     self._sink.cancelled(each.frame)
+                case KeyOffered():
+                    self._sink.key_offered(each.frame)
                 case PeerUnsupported():
                     log.warning("uplink.unsupported", tag=each.tag)
                 case RefusedByHub():

@@ -26,6 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--ssh-user", metavar="USER", help="whom to log in as there (root)")
     parser.add_argument("--ca", metavar="F", help="certificates to trust beside the system's, PEM")
+    parser.add_argument(
+        "--allow-key-install", action="store_true", help="the hub may let its SSH key in here, over the session"
+    )
     parser.add_argument("--insecure", action="store_true", help="allow a hub off this machine without TLS")
 
 
@@ -54,5 +57,6 @@ def run(args: argparse.Namespace) -> int:
         ssh_user=args.ssh_user,
         ca=args.ca,
         insecure=args.insecure,
+        allow_key_install=args.allow_key_install,
     )
     return run_agent(settings)

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hub.session import Life
-    from wire.frames import Hello, JobHeld, JobReply
+    from wire.frames import Hello, JobHeld, JobReply, KeyInstalled
     from wire.inputs import EventsReceived, StatusReceived
 
 
@@ -47,6 +47,9 @@ class Home(Protocol):
         Raises:
             ForeignReference: it is not the agent's.
         """
+
+    def key_answered(self, life: Life, answer: KeyInstalled) -> None:
+        """The agent says what became of the hub's SSH key."""
 
     def ended(self, life: Life) -> None:
         """The session is over and its socket about to close; work it received may still be under way."""

@@ -23,6 +23,7 @@ from hub.store.base import Store
 from hub.store.records import Hub, Job
 from hub.traffic import Traffic
 from hub.verify import Verifier
+from wire.frames import KeyInstalled
 from wire.jobs import Input
 from wire.reasons import Reason
 
@@ -81,6 +82,9 @@ class SessionDesk(Protocol):
 
     async def end(self, agent_id: str, reason: Reason, detail: str) -> bool:
         """Say Bye, close the socket and wait until its queued writes are committed; False if none was open."""
+
+    async def install_key(self, agent_id: str, *, user: str, public_key: str, within_s: float) -> KeyInstalled | None:
+        """Have an agent let the hub's SSH key in; None: it has no session, or does not answer in time."""
 
     def count(self) -> int:
         """Open sessions."""

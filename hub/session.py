@@ -23,12 +23,13 @@ from hub.rates import TokenBucket
 from hub.store.base import ForeignReference, StoreClosed, StoreError
 from hub.traffic import Traffic
 from wire.errors import LocalProtocolError, RemoteProtocolError
-from wire.frames import AssignJob, CancelJob, Hello, Stream, Welcome
+from wire.frames import AssignJob, CancelJob, Hello, InstallKey, Stream, Welcome
 from wire.inputs import (
     Ended,
     EventsReceived,
     HelloReceived,
     HubInput,
+    KeyAnswered,
     PeerUnsupported,
     Renewed,
     Replied,
@@ -185,6 +186,10 @@ class Life:
         """Queue a cancellation; False if the session has ended."""
         return self._command(lambda: self._protocol.cancel(frame))
 
+    def install_key(self, frame: InstallKey) -> bool:
+        """Queue the wish to have the hub's SSH key let in; False if the session has ended."""
+        return self._command(lambda: self._protocol.install_key(frame))
+
     def end(self, reason: Reason, detail: str, wait_s: float = 0.0) -> None:
         """End the session from this side; harmless when it has ended already."""
         if not self._over:
@@ -324,7 +329,7 @@ class Life:
             self._traffic.held_back += 1
             await asyncio.sleep(owed_s)
 
-    async def _act(self, happened: HubInput) -> None:
+    async def _act(self, happened: HubInput) -> None:  # noqa: C901 - one case for each input
         match happened:
             case EventsReceived():
                 await self.do(happened)
@@ -335,6 +340,8 @@ class Life:
                     self.refuse(Reason.OVERLOADED, f"the hub's store does not answer: {error}", STORE_WAIT_S)
             case Replied(reply=reply):
                 await self.do(lambda: self._home.replied(self, reply))
+            case KeyAnswered(frame=answer):
+                self._home.key_answered(self, answer)
             case Renewed(jobs=jobs):
                 for held in self._home.renewed(self, jobs):
                     await self.do(lambda held=held: self._home.late(self, held))  # type: ignore[misc]  # one closure each

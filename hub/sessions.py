@@ -19,11 +19,12 @@ from hub.keys import Keys, verify_signature
 from hub.liveness import Limits
 from hub.registry import Registry
 from hub.session import Life
+from hub.ssh.offers import KeyOffers
 from hub.store.base import ForeignReference, Store, StoreError
 from hub.store.records import Agent, Attempt, Hub
 from hub.tempo import tempo
 from hub.traffic import Traffic
-from wire.frames import AssignJob, CancelJob, Hello, JobHeld, JobReply, Stream
+from wire.frames import AssignJob, CancelJob, Hello, InstallKey, JobHeld, JobReply, KeyInstalled, Stream
 from wire.inputs import EventsReceived, StatusReceived
 from wire.reasons import Reason
 
@@ -71,6 +72,7 @@ class Sessions:
         self._sweep_s = min(SWEEP_S, config.lost_after_s / 4)
         self._stopping = False
         self._noting: asyncio.Task[None] | None = None
+        self._offers = KeyOffers()
         self.traffic = Traffic()
 
     # --- the door
@@ -184,6 +186,20 @@ class Sessions:
         """Queue a cancellation."""
         life = self._lives.get(agent_id)
         return life is not None and life.cancel(frame)
+
+    async def install_key(self, agent_id: str, *, user: str, public_key: str, within_s: float) -> KeyInstalled | None:
+        """Have an agent let the hub's SSH key in; None: it has no session, or does not answer in time."""
+
+        def send(frame: InstallKey) -> bool:
+            life = self._lives.get(agent_id)
+            return life is not None and life.install_key(frame)
+
+        return await self._offers.ask(agent_id, send, user=user, public_key=public_key, within_s=within_s)
+
+    def key_answered(self, life: Life, answer: KeyInstalled) -> None:
+        """What became of it; an answer nobody waits for is passed over."""
+        if not self._offers.answered(life.agent_id, answer):
+            log.warning("an agent answers what it was not asked", agent=life.agent_id, detail=answer.detail)
 
     # --- Home: the handshake
 

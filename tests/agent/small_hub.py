@@ -14,7 +14,20 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from agent.identity import verify
 from tests.agent.virtual_time import eventually
 from wire.events import streams_of
-from wire.frames import AssignJob, CancelJob, Event, Hello, JobHeld, JobReply, Stream, StreamHave, Welcome
+from wire.frames import (
+    AssignJob,
+    CancelJob,
+    Event,
+    Hello,
+    InstallKey,
+    JobHeld,
+    JobReply,
+    KeyInstalled,
+    Stream,
+    StreamHave,
+    Welcome,
+)
+from wire.inputs import KeyAnswered
 from wire.limits import FRAME_BYTES_MAX, MINOR_VERSION, PROTOCOL
 from wire.reasons import Reason
 from wire.session import Ended, EventsReceived, HelloReceived, HubSession, Renewed, Replied, StatusReceived
@@ -41,6 +54,7 @@ class SmallHub:
         self.hellos: list[Hello] = []
         self.statuses: list[tuple[bool, NodeStatus]] = []
         self.replies: list[JobReply] = []
+        self.keys_answered: list[KeyInstalled] = []
         self.renewals: list[list[JobHeld]] = []
         self.ended: list[tuple[int, str, bool]] = []
         self.sessions: list[HubSession] = []
@@ -124,6 +138,10 @@ class SmallHub:
         self.session.cancel(frame)
         self.wake()
 
+    def install_key(self, frame: InstallKey) -> None:
+        self.session.install_key(frame)
+        self.wake()
+
     def say_bye(self, reason: Reason, detail: str = "", wait_s: float = 0.0) -> None:
         self.session.say_bye(reason, detail, wait_s)
         self.wake()
@@ -196,6 +214,8 @@ class SmallHub:
                     session.acknowledge(each.epoch, each.stream, each.events[-1].seq)
             case Replied():
                 self.replies.append(each.reply)
+            case KeyAnswered():
+                self.keys_answered.append(each.frame)
             case Renewed():
                 self.renewals.append(list(each.jobs))
             case Ended():

@@ -25,6 +25,7 @@ from wire.frames import (
     CancelJob,
     Events,
     Hello,
+    InstallKey,
     LogRecord,
     NodeEvent,
     Readings,
@@ -63,6 +64,8 @@ class Told:
     def sent(self, size_bytes: int, seconds: float) -> None: ...
     def assigned(self, assignment: AssignJob) -> None: ...
     def cancelled(self, cancel: CancelJob) -> None: ...
+
+    def key_offered(self, offer: InstallKey) -> None: ...
 
 
 class Link:

@@ -23,7 +23,20 @@ from agent.uplink import NodeFacts, State, Uplink, UplinkView
 from tests.agent.samples import EPOCHS, JOB, JOB_2, assignment
 from tests.agent.small_hub import HEARTBEAT_S, HUB_ID, SmallHub, running_hub
 from tests.agent.virtual_time import VirtualClock, eventually
-from wire.frames import CancelJob, Gap, JobFailed, JobHeld, JobReply, JobStopped, LogRecord, NodeEvent, Readings, Stream
+from wire.frames import (
+    CancelJob,
+    Gap,
+    InstallKey,
+    JobFailed,
+    JobHeld,
+    JobReply,
+    JobStopped,
+    KeyInstalled,
+    LogRecord,
+    NodeEvent,
+    Readings,
+    Stream,
+)
 from wire.limits import EVENTS_IN_FLIGHT_MAX, FRAME_BYTES_MAX
 from wire.readings import HostReading
 from wire.reasons import Reason
@@ -59,6 +72,7 @@ class Way:
         self.view = UplinkView()
         self.worker = QuietWorker()
         self.generations: list[int] = []
+        self.offers: list[InstallKey] = []
         self.generation_seen = 0
         self.path = ""
         self.fingerprint_of = hub.public_key
@@ -105,6 +119,7 @@ class Way:
             rng=rng,
             save_generation=self.generations.append,
             save_reasons=lambda: self.view.reasons.save(self.folder / "reasons.json"),
+            key_offered=self.offers.append,
         )
         self.desk.reply = self.uplink.reply
         self.outbox.on_append = self.uplink.appended
@@ -505,6 +520,16 @@ async def test_something_that_is_no_hub_is_named(hub: SmallHub, tmp_path: Path) 
 
 
 # --- jobs -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_key_is_handed_on_and_what_became_of_it_is_told(way: Way, hub: SmallHub) -> None:
+    await hub.opened()
+    offer = InstallKey(request=JOB_2, user="prover", public_key="ssh-ed25519 AAAAC3Nza hub")
+    hub.install_key(offer)
+    await eventually(lambda: way.offers == [offer], "the offer of a key")
+    answer = KeyInstalled(offer.request, ok=False, detail="not here")
+    way.uplink.answer_key(answer)
+    await eventually(lambda: hub.keys_answered == [answer], "the answer about the key")
 
 
 @pytest.mark.usefixtures("way")

@@ -25,6 +25,7 @@ from wire.frames import (
     Hello,
     JobHeld,
     JobReply,
+    KeyInstalled,
     LogRecord,
     NodeEvent,
     Stream,
@@ -135,6 +136,9 @@ class Home:
 
     async def replied(self, _life: Life, reply: JobReply) -> None:
         self.said.append(reply)
+
+    def key_answered(self, _life: Life, answer: KeyInstalled) -> None:
+        self.said.append(answer)
 
     def ended(self, life: Life) -> None:
         self.last = life
