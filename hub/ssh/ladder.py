@@ -5,7 +5,7 @@ about the agent: it decides what may be done, and a dead agent says nothing abou
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -116,25 +116,49 @@ def _unknown(rungs: Sequence[Rung]) -> list[Step]:
     return [Step(rung, State.UNKNOWN, "not reached") for rung in rungs]
 
 
-def beyond(found: dict[str, str] | None, now_s: float) -> list[Step]:
-    """The rungs behind the shell, from the sections `hub.ssh.scripts.LOOK` printed; None: there was no shell."""
+def beyond(found: dict[str, str] | None, now_s: float, *, whole: bool = True) -> list[Step]:
+    """The rungs behind the shell, from the sections `hub.ssh.scripts.LOOK` printed; None: there was no shell.
+
+    With ``whole`` false the script was cut off: of what it had not begun yet, and of the section it was in, nothing is
+    known.
+    """
     if found is None:
         return _unknown(_BEYOND)
+    steps: dict[Rung, Callable[[], Step]] = {
+        Rung.PROVERS: lambda: _provers(found),
+        Rung.AGENT: lambda: _agent(found),
+        Rung.STATUS: lambda: _status(found),
+        Rung.GPUS: lambda: _gpus(found.get("gpus", "")),
+        Rung.DISK: lambda: _disk(found.get("disk", "")),
+        Rung.MEMORY: lambda: _memory(found.get("memory", ""), found.get("kernel", "")),
+        Rung.CLOCK: lambda: _clock(found.get("clock", ""), now_s),
+    }
+    done = found if whole else dict(list(found.items())[:-1])
     return [
-        _provers(found),
-        _agent(found),
-        _status(found),
-        _gpus(found.get("gpus", "")),
-        _disk(found.get("disk", "")),
-        _memory(found.get("memory", ""), found.get("kernel", "")),
-        _clock(found.get("clock", ""), now_s),
+        step() if whole or _NEEDS[rung] <= done.keys() else Step(rung, State.UNKNOWN, "the look was cut off before")
+        for rung, step in steps.items()
     ]
 
 
+_NEEDS = {
+    Rung.PROVERS: {"processes"},
+    Rung.AGENT: {"processes", "unit"},
+    Rung.STATUS: {"frame"},
+    Rung.GPUS: {"gpus"},
+    Rung.DISK: {"disk"},
+    Rung.MEMORY: {"memory"},
+    Rung.CLOCK: {"clock"},
+}
+"""The sections that each rung is read from."""
+
+
+def _processes(found: dict[str, str], kind: str) -> list[str]:
+    """Lines ``pid state kind command`` of one kind."""
+    return [line for line in found.get("processes", "").splitlines() if line.split()[2:3] == [kind]]
+
+
 def _provers(found: dict[str, str]) -> Step:
-    lines = found.get("processes", "").splitlines()
-    workers = [line for line in lines if "provewire" in line and "worker" in line]
-    cuzk = [line for line in lines if "cuzk" in line]
+    workers, cuzk = _processes(found, "worker"), _processes(found, "cuzk")
     on_cards = [line for line in found.get("gpu_processes", "").splitlines() if re.match(r"GPU-\S+, *\d+,", line)]
     detail = "\n".join([*workers, *cuzk, *on_cards])
     if not workers and not cuzk and not on_cards:
@@ -150,9 +174,7 @@ def _provers(found: dict[str, str]) -> Step:
 
 
 def _agent(found: dict[str, str]) -> Step:
-    agents = [
-        line for line in found.get("processes", "").splitlines() if re.search(r"provewire\S*(?: -\S+)* agent\b", line)
-    ]
+    agents = _processes(found, "agent")
     unit = dict(line.split("=", 1) for line in found.get("unit", "").splitlines() if "=" in line)
     log = found.get("log", "")
     if unit.get("LoadState") == "loaded":
@@ -163,8 +185,7 @@ def _agent(found: dict[str, str]) -> Step:
         return Step(Rung.AGENT, State.FAILED, f"its unit is {state}{result}: restart it", log)
     if agents:
         return Step(Rung.AGENT, State.OK, f"it runs as process {agents[0].split()[0]}, without systemd", log)
-    supervised = "supervise" in found.get("processes", "")
-    how = "its supervisor runs and starts it again" if supervised else "nothing supervises it"
+    how = "its supervisor runs and starts it again" if _processes(found, "supervise") else "nothing supervises it"
     return Step(Rung.AGENT, State.FAILED, f"it does not run, and {how}", log)
 
 
@@ -172,7 +193,7 @@ def _status(found: dict[str, str]) -> Step:
     frame = found.get("frame")
     if frame is None:
         return Step(Rung.STATUS, State.UNKNOWN, "not asked")
-    if frame.startswith(STATUS_PREFIX):
+    if any(line.startswith(STATUS_PREFIX) for line in frame.splitlines()):
         return Step(Rung.STATUS, State.OK, "the agent answers on the node with a signed status")
     return Step(Rung.STATUS, State.FAILED, "the agent gives no status on its own node", frame)
 

@@ -11,28 +11,46 @@ SECTION = re.compile(r"^== ([a-z_]+)$", re.MULTILINE)
 
 _LIMIT = 'limited() { if command -v timeout >/dev/null 2>&1; then timeout 10 "$@"; else "$@"; fi; }\n'
 
-_PROCESSES = """
+_KIND = r"""
+kind() {
+  printf '%s\n' "$1" | awk '
+    NR > 12 {exit}
+    NR == 1 {python = /(^|\/)(python|pypy)[0-9.]*$/}
+    NR == 1 && /(^|\/)cuzk(-daemon)?$/ {print "cuzk"; exit}
+    seen && !/^-/ {print; exit}
+    (NR == 1 || python) && ($0 == "cli.main" || /(^|\/)provewire$/) {seen = 1}'
+}
+words() { tr '\0\n' '\n ' 2>/dev/null < "$1/cmdline"; }
+"""
+"""What a process of ours is, by its command line, a word a line: ``agent``, ``worker``, ``supervise``, ``cuzk``. Exactly:
+an editor that has the agent's log open is no agent, nor is the shell that runs this very script."""
+
+_PROCESSES = r"""
 for d in /proc/[0-9]*; do
-  c=$(tr '\\0' ' ' < "$d/cmdline" 2>/dev/null) || continue
-  case "$c" in
-    *provewire*worker*|*provewire*agent*|*provewire*supervise*|*cuzk-daemon*|*cuzk*--config*|*/cuzk\\ *)
-      s=$(cut -d')' -f2- "$d/stat" 2>/dev/null | cut -d' ' -f2)
-      echo "${d#/proc/} $s $c" ;;
+  c=$(words "$d" 2>/dev/null) || continue
+  case "$c" in *provewire*|*cli.main*|*cuzk*) ;; *) continue ;; esac
+  k=$(kind "$c")
+  case "$k" in agent|worker|supervise|cuzk)
+    s=$(cut -d')' -f2- "$d/stat" 2>/dev/null | cut -d' ' -f2)
+    echo "${d#/proc/} $s $k $(printf '%s' "$c" | tr '\n' ' ')" ;;
   esac
 done
 """
 
-LOOK = f"""{_LIMIT}
+LOOK = f"""{_LIMIT}{_KIND}
 echo '== system'
 uname -sr; cat /etc/hostname 2>/dev/null
 if [ -d /run/systemd/system ]; then echo systemd; else echo no systemd; fi
 echo '== processes'{_PROCESSES}
 echo '== gpu_processes'
+hung=''
 if command -v nvidia-smi >/dev/null 2>&1; then
   limited nvidia-smi --query-compute-apps=gpu_uuid,pid,used_memory,process_name --format=csv,noheader,nounits 2>&1
+  [ $? = 124 ] && hung=yes
 fi
 echo '== gpus'
-if command -v nvidia-smi >/dev/null 2>&1; then
+if [ -n "$hung" ]; then echo 'nvidia-smi did not answer within 10 s: the driver hangs'
+elif command -v nvidia-smi >/dev/null 2>&1; then
   limited nvidia-smi --query-gpu=uuid,name,utilization.gpu,memory.used,memory.total,temperature.gpu --format=csv,noheader,nounits 2>&1
 fi
 echo '== cuzk'
@@ -58,12 +76,42 @@ date +%s
 """Everything the ladder shows beyond the login, in one go; it changes nothing."""
 
 
+_FRAME = r"""
+PATH=$PATH:/opt/provewire/bin:/usr/local/bin:$HOME/.local/bin
+said='there is no provewire in PATH, nor in /opt/provewire/bin'
+if command -v provewire >/dev/null 2>&1; then
+  said=$(limited provewire status --frame --nonce "$nonce" 2>&1)
+  case "$said" in pws1.*) ;; *)
+    asked=0
+    for d in /proc/[0-9]*; do
+      [ "$asked" -lt 8 ] || break
+      c=$(words "$d" 2>/dev/null) || continue
+      case "$c" in *provewire*|*cli.main*) ;; *) continue ;; esac
+      [ "$(kind "$c")" = agent ] || continue
+      dir=$(printf '%s\n' "$c" | sed -n -e '/^--data-dir$/{n;p;q;}' -e 's/^--data-dir=//p' | head -n 1)
+      [ -n "$dir" ] || dir=$(tr '\0' '\n' 2>/dev/null < "$d/environ" | sed -n 's/^PROVEWIRE_DATA_DIR=//p' | head -n 1)
+      [ -n "$dir" ] || continue
+      asked=$((asked + 1))
+      one=$(limited provewire status --data-dir="$dir" --frame --nonce "$nonce" 2>&1)
+      case "$one" in pws1.*) said="$one
+$said" ;; esac
+    done ;;
+  esac
+fi
+printf '%s\n' "$said"
+"""
+
+
 def local_status(nonce: str) -> str:
-    """The agent's own signed status, by its local view: ``provewire status --frame``."""
-    return f"echo '== frame'\nprovewire status --frame --nonce {shlex.quote(nonce)} 2>&1"
+    """The agent's own signed status, by its local view: ``provewire status --frame``.
+
+    Where the usual data directory has no agent, those of running agents are asked. Nothing is run but the ``provewire``
+    of the login's own path or of the usual place: what a stranger's process calls itself is no command.
+    """
+    return f"{_LIMIT}{_KIND}\nnonce={shlex.quote(nonce)}\necho '== frame'{_FRAME}"
 
 
-RESTART_AGENT = f"""{_LIMIT}
+RESTART_AGENT = f"""{_LIMIT}{_KIND}
 echo '== before'{_PROCESSES}
 echo '== restart'
 if [ -d /run/systemd/system ] && systemctl cat provewire-agent >/dev/null 2>&1; then
@@ -71,8 +119,9 @@ if [ -d /run/systemd/system ] && systemctl cat provewire-agent >/dev/null 2>&1; 
 else
   found=''
   for d in /proc/[0-9]*; do
-    c=$(tr '\\0' ' ' < "$d/cmdline" 2>/dev/null) || continue
-    case "$c" in *provewire\\ agent*|*provewire\\ --*agent*) kill -TERM "${{d#/proc/}}" && found="$found ${{d#/proc/}}" ;; esac
+    c=$(words "$d" 2>/dev/null) || continue
+    case "$c" in *provewire*|*cli.main*) ;; *) continue ;; esac
+    case "$(kind "$c")" in agent) kill -TERM "${{d#/proc/}}" && found="$found ${{d#/proc/}}" ;; esac
   done
   if [ -n "$found" ]; then echo "told$found to stop; the supervisor starts it again"; else echo 'no agent runs'; fi
 fi

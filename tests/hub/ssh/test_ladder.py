@@ -11,8 +11,8 @@ NOW_S = 1_764_000_000.0
 SYSTEMD = {
     "system": "Linux 6.8.0\ngpu-7\nsystemd",
     "processes": (
-        "812 S /opt/provewire/bin/python -m provewire agent --data-dir /var/lib/provewire/agent\n"
-        "815 R /opt/provewire/bin/python /usr/bin/provewire worker --device cuda:0"
+        "812 S agent /opt/provewire/bin/python -m provewire agent --data-dir /var/lib/provewire/agent\n"
+        "815 R worker /opt/provewire/bin/python /usr/bin/provewire worker --device cuda:0"
     ),
     "gpu_processes": "GPU-5d1f, 815, 4096, python",
     "gpus": "GPU-5d1f, NVIDIA H200, 97, 81559, 143771, 71",
@@ -75,22 +75,22 @@ def test_a_dead_agent_beside_living_provers() -> None:
 
 def test_a_container_without_systemd() -> None:
     assert changed(unit="", frame="pws1.A")[Rung.AGENT].sentence == "it runs as process 812, without systemd"
-    gone = changed(unit="", processes="9 S /usr/bin/provewire supervise -- agent")[Rung.AGENT]
-    assert gone.state is State.OK or "supervisor" in gone.sentence
+    gone = changed(unit="", processes="9 S supervise /usr/bin/provewire supervise -- agent")[Rung.AGENT]
+    assert (gone.state, "its supervisor runs" in gone.sentence) == (State.FAILED, True)
     nothing = changed(unit="", processes="", gpu_processes="")
     assert nothing[Rung.AGENT].sentence == "it does not run, and nothing supervises it"
     assert nothing[Rung.PROVERS].state is State.FAILED
 
 
 def test_a_cuzk_daemon_and_foreign_processes_on_cards_are_provers() -> None:
-    found = changed(processes="77 S /usr/local/bin/cuzk-daemon -c /data/zk/cuzk.toml", gpu_processes="")
+    found = changed(processes="77 S cuzk /usr/local/bin/cuzk-daemon -c /data/zk/cuzk.toml", gpu_processes="")
     assert found[Rung.PROVERS].sentence == "alive: a cuzk-daemon; leave them alone"
     found = changed(processes="", gpu_processes="GPU-5d1f, 4242, 100, other")
     assert "1 processes on cards" in found[Rung.PROVERS].sentence
 
 
 def test_a_worker_that_waits_in_the_kernel_is_shown() -> None:
-    assert changed(processes="815 D provewire worker --device cuda:0")[Rung.PROVERS].state is State.WARNING
+    assert changed(processes="815 D worker provewire worker --device cuda:0")[Rung.PROVERS].state is State.WARNING
 
 
 def test_warnings_of_the_machine() -> None:
@@ -108,3 +108,14 @@ def test_garbage_in_every_section_is_no_fault_of_ours() -> None:
     garbage = "\x00\xff = a b c d e f\n1 2 3\n" * 3
     steps = beyond(dict.fromkeys(SYSTEMD, garbage), NOW_S)
     assert len(steps) == 7
+
+
+def test_of_a_look_that_was_cut_off_only_what_it_had_finished_counts() -> None:
+    begun = dict(list(SYSTEMD.items())[:4])
+    steps = {step.rung: step for step in beyond(begun, NOW_S, whole=False)}
+    assert steps[Rung.PROVERS].state is State.OK
+    assert {rung for rung, step in steps.items() if step.state is State.UNKNOWN} == set(steps) - {Rung.PROVERS}
+    assert "cut off" in steps[Rung.GPUS].sentence
+    everything = beyond(SYSTEMD, NOW_S, whole=False)
+    assert [step.rung for step in everything if step.state is State.UNKNOWN] == [Rung.STATUS]
+    assert {step.state for step in beyond({}, NOW_S, whole=False)} == {State.UNKNOWN}
