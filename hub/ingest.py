@@ -6,11 +6,9 @@ memory; the latest of it is written down coarsely, so that a restarted hub can s
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import structlog
-from msgspec import UNSET
 
 from hub.bus import Bus, LogsStored, NodeChanged
 from hub.clock import Clock
@@ -120,11 +118,11 @@ class Ingest:
             return
         self._to_note.add(agent_id)
         self._clocks.of(agent_id, node.epoch).heard(received.monotonic_ns, now_ms)
-        told, state_changed = received.told, node.state is not state_before
-        if told.gpus is not UNSET:
-            self._registry.remarks.cards(agent_id, [gpu.uuid for gpu in told.gpus])
-        self._bus.publish(NodeChanged(node, state_changed or _of_state(received), told.jobs is not UNSET))
-        if state_changed or told.workers is not UNSET or told.draining is not UNSET:
+        state_changed = node.state is not state_before
+        if (cards := received.cards) is not None:
+            self._registry.remarks.cards(agent_id, cards)
+        self._bus.publish(NodeChanged(node, state_changed or received.of_state, received.tells("jobs")))
+        if state_changed or received.tells("workers", "draining"):
             self._desk.wake()
 
     def heard(self, agent_id: str) -> None:
@@ -168,29 +166,6 @@ class Ingest:
 
 def _nothing_to_apply(_body: EventBody) -> None:
     """What events do to jobs that do not come in their stream."""
-
-
-def _of_state(received: StatusReceived) -> bool:
-    """Whether it may tell of more than readings: then viewers see it at once. Asked of every status."""
-    told, changes = received.told, received.changes
-    if (
-        told.hostname is not UNSET
-        or told.gpus is not UNSET
-        or told.workers is not UNSET
-        or told.jobs is not UNSET
-        or told.draining is not UNSET
-        or told.engines is not UNSET
-    ):
-        return True
-    if changes is None:
-        return False
-    if changes.engines:
-        return True
-    changed: Sequence[Any] = changes.gpus  # `wire.deltas` makes their type from the reading's
-    for change in changed:  # noqa: SIM110 - asked of every status of every node: a generator costs more than its work
-        if change.state is not UNSET or change.detail is not UNSET:
-            return True
-    return False
 
 
 def read_status(packed: bytes | None) -> NodeStatus | None:

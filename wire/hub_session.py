@@ -4,8 +4,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from wire.codec import UnknownFrame, decode_agent_and_plain, encode, encode_event, unsigned_sha256
-from wire.errors import LocalProtocolError, RemoteProtocolError
+from wire.codec import (
+    UnknownFrame,
+    decode_agent,
+    decode_known_agent,
+    encode,
+    encode_event,
+    unsigned_sha256,
+)
+from wire.errors import LocalProtocolError, RemoteProtocolError, UnexpectedFrame
 from wire.events import streams_of
 from wire.frames import (
     Ack,
@@ -42,14 +49,12 @@ from wire.inputs import (
 )
 from wire.limits import EVENT_BYTES_MAX, FRAME_BYTES_UNAUTHENTICATED_MAX, HANDSHAKE_S, MINOR_VERSION
 from wire.peer import Peer, SilenceTimer
-from wire.picture import Picture, Plain
+from wire.picture import Picture
+from wire.plain import PlainStatus
 from wire.reasons import Reason
 from wire.states import HUB_TRANSITIONS, HubState, Local
 from wire.streams import ReceivedStream
 from wire.text import clipped
-
-_KEYS = dict(zip(Status.__struct_fields__, Status.__struct_encode_fields__, strict=True))
-_STATUS_KEY, _CHANGES_KEY = _KEYS["status"], _KEYS["changes"]
 
 
 class HubSession(Peer[HubState]):
@@ -109,9 +114,10 @@ class HubSession(Peer[HubState]):
             return []
         farewell = Bye if self.is_open else Refused
         try:
-            frame, plain = decode_agent_and_plain(data, self._limit_bytes, strict=not self.is_open)
-            self._move(type(frame))
-            inputs = self._act_on(frame, plain, data)
+            decode = decode_known_agent if self.is_open else decode_agent
+            frame = decode(data, self._limit_bytes)
+            self._move(Status if type(frame) is PlainStatus else type(frame))
+            inputs = self._act_on(frame, data)
         except RemoteProtocolError as problem:
             return [self._ended_by_fault(farewell, problem)]
         self._heard_at = now
@@ -287,8 +293,8 @@ class HubSession(Peer[HubState]):
 
     # --- what the agent said --------------------------------------------------------------------------------------
 
-    def _act_on(  # noqa: PLR0911 - one case for each frame type
-        self, frame: AgentFrame | UnknownFrame, plain: Plain, data: bytes
+    def _act_on(  # noqa: C901, PLR0911 - one case for each frame type
+        self, frame: AgentFrame | PlainStatus | UnknownFrame, data: bytes
     ) -> list[HubInput]:
         match frame:
             case Hello():
@@ -296,8 +302,10 @@ class HubSession(Peer[HubState]):
                 self.minor = min(self.minor, frame.minor)
                 self._hello_sha256 = unsigned_sha256(data)
                 return [HelloReceived(frame)]
+            case PlainStatus():
+                return self._on_status(frame)
             case Status():
-                return self._on_status(frame, plain)
+                raise UnexpectedFrame("Status", self.state)
             case Events():
                 return self._on_events(frame, len(data))
             case JobReply():
@@ -314,7 +322,7 @@ class HubSession(Peer[HubState]):
             case Bye():
                 return [self._ended_by_peer(frame)]
 
-    def _on_status(self, frame: Status, plain: Plain) -> list[HubInput]:
+    def _on_status(self, frame: PlainStatus) -> list[HubInput]:
         if frame.status_seq <= self._status_seq:
             raise RemoteProtocolError(
                 Reason.REPLAYED, f"status {frame.status_seq} came after status {self._status_seq}"
@@ -323,10 +331,10 @@ class HubSession(Peer[HubState]):
         self._status_seq = frame.status_seq
         self._status_to_acknowledge = True
         if frame.full:
-            self._picture = Picture(plain[_STATUS_KEY])
+            self._picture = Picture(frame.status)
             self._full_asked = False
         elif follows and self._picture is not None:
-            self._picture.take(plain[_STATUS_KEY], plain.get(_CHANGES_KEY))
+            self._picture.take(frame.status, frame.changes)
         else:
             # What came between is lost, so nothing built on it may be shown: deltas are held back until a full one.
             self._picture = None

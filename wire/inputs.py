@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from wire.deltas import NodeChanges
 from wire.frames import (
     AssignJob,
     CancelJob,
@@ -15,7 +14,9 @@ from wire.frames import (
     Stream,
     Welcome,
 )
-from wire.picture import Picture
+from wire.picture import CHANGES_KEYS, STATUS_KEYS, Picture
+from wire.plain import Plain
+from wire.readings import GpuReading
 from wire.status import NodeStatus
 
 
@@ -38,6 +39,12 @@ class PeerUnsupported:
     """The peer does not know a frame type this side sent; for the log."""
 
     tag: str
+
+
+_GPU_KEYS = dict(zip(GpuReading.__struct_fields__, GpuReading.__struct_encode_fields__, strict=True))
+_UUID, _STATE, _DETAIL = _GPU_KEYS["uuid"], _GPU_KEYS["state"], _GPU_KEYS["detail"]
+_CARDS, _GPUS, _ENGINES = STATUS_KEYS["gpus"], CHANGES_KEYS["gpus"], CHANGES_KEYS["engines"]
+_OF_READINGS = frozenset({STATUS_KEYS["host"], STATUS_KEYS["outbox"]})
 
 
 # --- at the agent ---------------------------------------------------------------------------------------------------
@@ -141,13 +148,34 @@ class StatusReceived:
 
     status_seq: int
     full: bool
-    told: NodeStatus
-    """All of it in a full frame, else the top-level fields that changed."""
-    changes: NodeChanges | None
+    told: Plain
+    """All of it in a full frame, else the top-level fields that changed; under the wire's keys."""
+    changes: Plain | None
     """What changed inside the others."""
     picture: Picture
     time_ms: int
     monotonic_ns: int
+
+    def tells(self, *fields: str) -> bool:
+        """Whether one of these fields of the picture was told whole."""
+        return bool(self.told) and any(STATUS_KEYS[field] in self.told for field in fields)
+
+    @property
+    def of_state(self) -> bool:
+        """Whether it may tell of more than readings: what an operator wants to see at once."""
+        if self.told and not _OF_READINGS.issuperset(self.told):
+            return True
+        if not self.changes:
+            return False
+        if self.changes.get(_ENGINES):
+            return True
+        return any(_STATE in card or _DETAIL in card for card in self.changes.get(_GPUS, ()))
+
+    @property
+    def cards(self) -> list[str] | None:
+        """The UUIDs of the node's cards, if they were told whole."""
+        gpus = self.told.get(_CARDS)
+        return None if gpus is None else [card[_UUID] for card in gpus]
 
     @property
     def status(self) -> NodeStatus:

@@ -16,6 +16,8 @@ FRAME_BYTES_MAX = 256 * 1024
 """One frame. Larger things (keys, witnesses) travel over HTTP."""
 FRAME_BYTES_UNAUTHENTICATED_MAX = 4 * 1024
 """One frame before the handshake is over: a stranger may cost the hub no more."""
+OPEN_S = 10.0
+"""For a dial of an agent: from the first packet to the open WebSocket, or the refusal."""
 HANDSHAKE_S = 10.0
 """From the socket's opening to the welcome."""
 

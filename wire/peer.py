@@ -4,7 +4,6 @@ State by table, a bounded queue of frames to send, one answer to each unknown fr
 silence of the peer.
 """
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
@@ -57,7 +56,7 @@ class Peer(Generic[State]):
         self._table: Mapping[State, Mapping[Trigger, State]] = table
         self._open_state: State = open_state
         self._ended_state: State = ended_state
-        self._control: deque[bytes] = deque()
+        self._control: list[bytes] = []
         self._farewell: bytes | None = None
         self._peer_left = False
         self._answered_tags: set[str] = set()
@@ -86,8 +85,7 @@ class Peer(Generic[State]):
         self._control.append(encode(frame))
 
     def _take_control(self) -> list[bytes]:
-        frames = list(self._control)
-        self._control.clear()
+        frames, self._control = self._control, []
         return frames
 
     def _take_farewell(self) -> list[bytes]:

@@ -1,53 +1,54 @@
 """A node's picture as its hub builds it up: one full status, then changes, each validated before it is taken over.
 
 The picture is kept as it came, in plain maps under the wire's keys, because a change costs a few dictionary updates
-that way; the typed `NodeStatus` is made only when somebody looks.
+that way; the typed `NodeStatus` is made only when somebody looks, and a picture nobody looks at can be packed.
 """
 
-from typing import Any
-
 import msgspec
-from msgspec import Struct
 
 from wire.deltas import SLOT_KEY, NodeChanges
-from wire.engines import EngineReading
 from wire.errors import RemoteProtocolError
-from wire.readings import GpuReading, HostReading
+from wire.plain import Plain, PlainNodeStatus
 from wire.reasons import Reason
 from wire.status import NodeStatus
 
-Plain = dict[str, Any]
-"""A map as it stands in a frame that was validated."""
-
-
-def _keys_of(kind: type[Struct]) -> frozenset[str]:
-    return frozenset(kind.__struct_encode_fields__)
-
-
-_STATUS = dict(zip(NodeStatus.__struct_fields__, NodeStatus.__struct_encode_fields__, strict=True))
-_CHANGES = dict(zip(NodeChanges.__struct_fields__, NodeChanges.__struct_encode_fields__, strict=True))
-_HOST = _STATUS["host"]
-_STATUS_KEYS = _keys_of(NodeStatus)
-_HOST_KEYS = _keys_of(HostReading)
+STATUS_KEYS = dict(zip(NodeStatus.__struct_fields__, NodeStatus.__struct_encode_fields__, strict=True))
+CHANGES_KEYS = dict(zip(NodeChanges.__struct_fields__, NodeChanges.__struct_encode_fields__, strict=True))
+_HOST, _HOST_CHANGE = STATUS_KEYS["host"], CHANGES_KEYS["host"]
 _LISTS = (
-    (_CHANGES["gpus"], _STATUS["gpus"], _keys_of(GpuReading), "card"),
-    (_CHANGES["engines"], _STATUS["engines"], _keys_of(EngineReading), "engine"),
+    (CHANGES_KEYS["gpus"], STATUS_KEYS["gpus"], "card"),
+    (CHANGES_KEYS["engines"], STATUS_KEYS["engines"], "engine"),
 )
+_PACKED = msgspec.json.Encoder()
+_UNPACKED: msgspec.json.Decoder[Plain] = msgspec.json.Decoder(PlainNodeStatus)
 
 
 class Picture:
     """The latest picture of one node. It changes in place; ``status`` is a value of its own and stays as it was.
 
     Args:
-        plain: the ``status`` of a full frame, validated as a `NodeStatus`; the picture takes it over.
+        plain: the ``status`` of a full frame; the picture takes it over.
     """
 
-    __slots__ = ("_plain", "_status")
+    __slots__ = ("_awake", "_resting", "_status")
 
     def __init__(self, plain: Plain) -> None:
-        self._plain: Plain = {}
+        self._awake: Plain | None = plain
+        self._resting = b""
         self._status: NodeStatus | None = None
-        self._tell(plain)
+
+    @property
+    def _plain(self) -> Plain:
+        if self._awake is None:
+            self._awake = _UNPACKED.decode(self._resting)
+            self._resting = b""
+        return self._awake
+
+    def rest(self) -> None:
+        """Nobody looks for a while: keep it packed, a tenth of its size, until it changes or somebody does."""
+        if self._awake is not None:
+            self._resting = _PACKED.encode(self._awake)
+            self._awake = self._status = None
 
     @property
     def status(self) -> NodeStatus:
@@ -57,49 +58,41 @@ class Picture:
         return self._status
 
     def take(self, told: Plain, changes: Plain | None) -> None:
-        """Take over what a delta frame told: its ``status`` and ``changes``, validated.
+        """Take over what a delta frame told: its ``status`` and ``changes``.
 
         Raises:
             RemoteProtocolError: it changes a part that was never told; nothing was taken.
         """
         if not told and not changes:
             return
+        plain = self._plain
         if changes:
-            self._check(changes)
+            _check(plain, changes)
         self._status = None
-        self._tell(told)
+        if told:
+            plain.update(told)
         if changes:
-            self._change(changes)
+            _change(plain, changes)
 
-    def _tell(self, told: Plain) -> None:
-        if not told:
-            return
-        told = _known(told, _STATUS_KEYS)
-        self._plain.update(told)
-        if (host := told.get(_HOST)) is not None:
-            self._plain[_HOST] = _known(host, _HOST_KEYS)
-        for _, key, known, _ in _LISTS:
-            if (parts := told.get(key)) is not None:
-                self._plain[key] = [_known(part, known) for part in parts]
 
-    def _check(self, changes: Plain) -> None:
-        if changes.get(_CHANGES["host"]) is not None and _HOST not in self._plain:
-            raise RemoteProtocolError(Reason.OUT_OF_ORDER, "a change of the host, which was never told")
-        for where, key, _, word in _LISTS:
-            known = len(self._plain.get(key, ()))
-            for change in changes.get(where, ()):
+def _check(plain: Plain, changes: Plain) -> None:
+    """Whether every part that changes is there."""
+    if changes.get(_HOST_CHANGE) is not None and _HOST not in plain:
+        raise RemoteProtocolError(Reason.OUT_OF_ORDER, "a change of the host, which was never told")
+    for where, key, word in _LISTS:
+        if parts := changes.get(where):
+            known = len(plain.get(key, ()))
+            for change in parts:
                 if change[SLOT_KEY] >= known:
                     detail = f"a change of {word} {change[SLOT_KEY]}, of which {known} were told"
                     raise RemoteProtocolError(Reason.OUT_OF_ORDER, detail)
 
-    def _change(self, changes: Plain) -> None:
-        if (change := changes.get(_CHANGES["host"])) is not None:
-            self._plain[_HOST].update(_known(change, _HOST_KEYS))
-        for where, key, known, _ in _LISTS:
-            for change in changes.get(where, ()):
-                self._plain[key][change.pop(SLOT_KEY)].update(_known(change, known))
 
-
-def _known(plain: Plain, keys: frozenset[str]) -> Plain:
-    """The fields this version reads. A peer may know more, or invent some: what nobody here reads is not kept."""
-    return plain if keys.issuperset(plain) else {key: value for key, value in plain.items() if key in keys}
+def _change(plain: Plain, changes: Plain) -> None:
+    if (change := changes.get(_HOST_CHANGE)) is not None:
+        plain[_HOST].update(change)
+    for where, key, _ in _LISTS:
+        if parts := changes.get(where):
+            present = plain[key]
+            for change in parts:
+                present[change.pop(SLOT_KEY)].update(change)

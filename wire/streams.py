@@ -7,7 +7,7 @@ keeps to its window never meets the hub's limit.
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
@@ -42,11 +42,13 @@ class Window:
 
     count: int = 0
     size_bytes: int = 0
-    _frames: deque[tuple[int, int, int]] = field(default_factory=deque)
-    """(last seq, number of events, bytes) of each, oldest first"""
+    _frames: deque[tuple[int, int, int]] | None = None
+    """(last seq, number of events, bytes) of each, oldest first; an empty deque would have 760 bytes"""
 
     def add(self, last_seq: int, count: int, size_bytes: int) -> None:
         """One more frame is in flight."""
+        if self._frames is None:
+            self._frames = deque()
         self._frames.append((last_seq, count, size_bytes))
         self.count += count
         self.size_bytes += size_bytes
@@ -57,6 +59,8 @@ class Window:
             _, count, size_bytes = self._frames.popleft()
             self.count -= count
             self.size_bytes -= size_bytes
+        if not self._frames:
+            self._frames = None
 
     def holds(self, count: int, size_bytes: int) -> bool:
         """Whether this much more may be in flight."""

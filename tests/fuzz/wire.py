@@ -17,10 +17,10 @@ with atheris.instrument_imports(include=["wire"]):
     from wire.codec import (
         StreamReader,
         decode_agent,
-        decode_agent_and_plain,
         decode_event,
         decode_from_worker,
         decode_hub,
+        decode_known_agent,
         decode_to_worker,
         encode,
         encode_event,
@@ -114,7 +114,7 @@ def agent_hears(state: AgentState) -> Callable[[bytes], None]:
 
 TARGETS: tuple[Callable[[bytes], None], ...] = (
     decodes(decode_agent),
-    decodes(lambda data: decode_agent_and_plain(data, strict=False)),
+    decodes(decode_known_agent),
     decodes(decode_hub),
     decodes(decode_to_worker),
     decodes(decode_from_worker),

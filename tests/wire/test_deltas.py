@@ -13,31 +13,34 @@ from tests.wire.examples import CUZK, FULL_STATUS, GPUS_READ
 from tests.wire.pair import SessionPair, open_pair
 from tests.wire.strategies import patiently, structs
 from wire import limits
-from wire.codec import decode_agent_and_plain, encode
+from wire.codec import decode_known_agent, encode
 from wire.deltas import NOTHING, EngineChange, GpuChange, HostChange, NodeChanges, difference
 from wire.engines import EngineReading
 from wire.errors import RemoteProtocolError
 from wire.frames import Status
 from wire.inputs import StatusReceived
 from wire.picture import Picture
+from wire.plain import PlainStatus
 from wire.readings import GpuReading, GpuState, HostReading
 from wire.reasons import Reason
 from wire.status import NodeStatus
 
 
-def over_the_wire(status: NodeStatus, changes: NodeChanges | None, *, full: bool) -> dict[str, Any]:
-    """The plain map of a status frame, as its receiver has it."""
+def over_the_wire(status: NodeStatus, changes: NodeChanges | None, *, full: bool) -> PlainStatus:
+    """A status as its receiver has it."""
     frame = Status(status_seq=1, full=full, time_ms=1, monotonic_ns=1, status=status, changes=changes)
-    return decode_agent_and_plain(encode(frame))[1]
+    plain = decode_known_agent(encode(frame))
+    assert isinstance(plain, PlainStatus)
+    return plain
 
 
 def rebuilt(*pictures: NodeStatus) -> NodeStatus:
     """What a hub knows after a full status and a delta for each picture that follows."""
-    picture = Picture(over_the_wire(pictures[0], None, full=True)["b"])
+    picture = Picture(over_the_wire(pictures[0], None, full=True).status)
     for before, after in itertools.pairwise(pictures):
         told, changes = difference(before, after)
         plain = over_the_wire(told, None if changes == NOTHING else changes, full=False)
-        picture.take(plain["b"], plain.get("c"))
+        picture.take(plain.status, plain.changes)
     return picture.status
 
 
@@ -144,29 +147,53 @@ def test_a_typical_change_of_a_node_with_eight_cards_has_less_than_300_bytes() -
     ids=["host", "card", "engine"],
 )
 def test_a_change_of_what_was_never_told_is_refused_and_changes_nothing(changes: NodeChanges) -> None:
-    picture = Picture(over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True)["b"])
+    picture = Picture(over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True).status)
     both = msgspec.structs.replace(changes, gpus=(GpuChange(slot=0, index=9), *changes.gpus))
     plain = over_the_wire(NodeStatus(hostname="new"), both, full=False)
     with pytest.raises(RemoteProtocolError) as refused:
-        picture.take(plain["b"], plain["c"])
+        picture.take(plain.status, plain.changes)
     assert refused.value.reason == Reason.OUT_OF_ORDER
     assert picture.status == NodeStatus(gpus=[GpuReading(uuid="a")])
 
 
 def test_fields_nobody_knows_are_not_kept() -> None:
     """Else an agent that invents a field in each frame would fill the hub's memory."""
-    picture = Picture({"hn": "a", "h": {"new": 1}, "g": [{"uuid": "a", "new": 1}], "new": 1})
+
+    def sent(number: int, **content: Any) -> PlainStatus:
+        frame = {"t": "st", "s": 1, "f": False, "w": 1, "m": 1, f"new{number}": 1, **content}
+        plain = decode_known_agent(msgpack.packb(frame))
+        assert isinstance(plain, PlainStatus)
+        return plain
+
+    picture = Picture(sent(0, b={"hn": "a", "h": {"new": 1}, "g": [{"uuid": "a", "new": 1}], "new": [[1]]}).status)
     for number in range(3):
         invented = {f"new{number}": number}
-        picture.take({"h": {**invented}, **invented}, {"g": [{"i": 0, "ix": number, **invented}], "h": {**invented}})
+        plain = sent(
+            number, b={"h": invented, **invented}, c={"g": [{"i": 0, "ix": number, **invented}], "h": invented}
+        )
+        picture.take(plain.status, plain.changes)
     assert picture._plain == {"hn": "a", "h": {}, "g": [{"uuid": "a", "ix": 2}]}
 
 
+@patiently(20)
+@given(node_lives())
+def test_a_picture_that_rested_is_the_same_and_goes_on(pictures: list[NodeStatus]) -> None:
+    picture = Picture(over_the_wire(pictures[0], None, full=True).status)
+    for before, after in itertools.pairwise(pictures):
+        picture.rest()
+        told, changes = difference(before, after)
+        plain = over_the_wire(told, None if changes == NOTHING else changes, full=False)
+        picture.take(plain.status, plain.changes)
+        picture.rest()
+        picture.rest()
+        assert picture.status == after
+
+
 def test_a_status_that_was_looked_at_does_not_change_any_more() -> None:
-    picture = Picture(over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True)["b"])
+    picture = Picture(over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True).status)
     seen = picture.status
     plain = over_the_wire(NodeStatus(), NodeChanges(gpus=(GpuChange(slot=0, state=GpuState.LOST),)), full=False)
-    picture.take(plain["b"], plain["c"])
+    picture.take(plain.status, plain.changes)
     assert seen == NodeStatus(gpus=[GpuReading(uuid="a")])
     assert picture.status == NodeStatus(gpus=[GpuReading(uuid="a", state=GpuState.LOST)])
 
@@ -174,4 +201,4 @@ def test_a_status_that_was_looked_at_does_not_change_any_more() -> None:
 def test_no_part_has_a_slot_beyond_the_limits() -> None:
     frame = {"t": "st", "s": 1, "f": False, "w": 1, "m": 1, "b": {}, "c": {"g": [{"i": limits.GPUS_MAX}]}}
     with pytest.raises(RemoteProtocolError):
-        decode_agent_and_plain(msgpack.packb(frame))
+        decode_known_agent(msgpack.packb(frame))

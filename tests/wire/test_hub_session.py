@@ -102,7 +102,9 @@ def test_changes_are_merged_into_the_picture_and_each_is_acknowledged() -> None:
     (item,) = hub.receive(status(2, draining=True), 2.0)
     assert isinstance(item, StatusReceived)
     assert (item.status_seq, item.full, item.time_ms, item.monotonic_ns) == (2, False, 2, 2)
-    assert (item.told, item.changes) == (NodeStatus(draining=True), None)
+    assert (item.told, item.changes) == ({"dr": True}, None)
+    assert item.tells("draining", "jobs")
+    assert not item.tells("gpus")
     assert item.status == NodeStatus(hostname="a", draining=True)
     assert sent(hub) == [Ack(status_seq=2)]
     assert hub.frames_to_send() == []
