@@ -65,7 +65,7 @@ class HubHere:
         """Send one request; the JSON object that answers it, an empty one for none.
 
         Raises:
-            Unreachable: nobody answers, or somebody else.
+            Unreachable: nobody answers, or somebody else, or the hub is too busy.
             UsageError: the hub refuses what was asked.
             CommandError: it failed, or what answers is no hub.
         """
@@ -81,6 +81,8 @@ class HubHere:
             raise Unreachable(f"the hub at {self._local.geturl()} does not answer: {failed}") from failed
         finally:
             connection.close()
+        if status == 503:  # noqa: PLR2004 - it may be over at the next try
+            raise Unreachable(f"the hub cannot answer now: {_detail(raw, status)}")
         if status >= 400:  # noqa: PLR2004 - HTTP's border of errors
             kind = UsageError if status < 500 else CommandError  # noqa: PLR2004 - and of whose fault it is
             raise kind(f"the hub refused: {_detail(raw, status)}")

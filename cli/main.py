@@ -27,6 +27,8 @@ COMMANDS = {
     "enroll": "cli.enroll",
     "login": "cli.login",
     "logs": "cli.node_logs",
+    "ssh": "cli.ssh_run",
+    "ssh-target": "cli.ssh_target",
     "status": "cli.status",
     "prove": "cli.prove",
     "verify": "cli.verify",
