@@ -24,11 +24,10 @@ from bench.memory_outbox import Counts, MemoryOutbox
 from bench.traffic import Scene
 from wire.frames import Capability, Hello, Stream, Welcome
 from wire.inputs import Acknowledged, AgentInput, Ended, FullStatusWanted, Heard, HeartbeatDue, Opened, RefusedByHub
-from wire.limits import AGENT_HEADER, FRAME_BYTES_MAX, MINOR_VERSION, PROTOCOL, SEND_DEADLINE_S
+from wire.limits import AGENT_HEADER, FRAME_BYTES_MAX, MINOR_VERSION, OPEN_S, PROTOCOL, SEND_DEADLINE_S
 from wire.reasons import WEBSOCKET_CLOSE_BASE, Reason
 from wire.session import AgentSession
 
-OPEN_S = 10.0
 CLOSE_S = 2.0
 RESUME_S = 1.0
 """To the next session when this one was ended to replay more epochs."""

@@ -139,7 +139,8 @@ class Entrance:
         }
         heads = await self._store.heads(agent.id, sorted({epoch for epoch, _ in keys}))
         stored = {(head.epoch, Stream(head.stream)): head.seq for head in heads}
-        told = tempo(self._config, self._registry.expected)
+        agents = self._registry.expected
+        told = tempo(self._config, agents)
         welcome = Welcome(
             session=uuid7(self._clock.time_ms()),
             hub_id=self._hub.id,
@@ -156,7 +157,7 @@ class Entrance:
             have=[StreamHave(epoch=epoch, stream=stream, seq=stored.get((epoch, stream), 0)) for epoch, stream in keys],
         )
         if life.welcome(welcome):
-            await self._inside.entered(life, agent, hello, limits_of(self._config, told), stored)
+            await self._inside.entered(life, agent, hello, limits_of(self._config, told, agents), stored)
 
     async def _make_way(self, life: Life, agent: Agent, hello: Hello) -> bool:
         """End the identity's old session, or refuse the new one."""

@@ -6,10 +6,10 @@
                                │  ^                                  ^
                      socket closed └──new session── reconnecting ────┘ after lost_after_s
 
-While the hub has just started, or its own event loop lagged, silence proves nothing: nobody becomes lost before the
-hub has listened, without a hitch, for a reconnect spread and ``lost_after_s``. When a good part of the fleet drops at
-once, it is the network or a proxy and not so many machines: nobody of them becomes lost before the time they are told
-to come back in, and a grace.
+While the hub has just started, or its own event loop lagged, silence proves nothing: the agents found nobody, and come
+back each in its own time. Nobody becomes lost before the hub has listened, without a hitch, for as long as that may
+take (`Limits.return_s`), and ``lost_after_s`` more; but for those that came back since, and fell silent then. When a
+good part of the fleet drops at once, it is the network or a proxy and not so many machines: they get the same time.
 """
 
 from collections import deque
@@ -17,14 +17,16 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from wire.limits import OPEN_S, RECONNECT_CAP_S
+
 MASS_RATIO = 0.2
 """More than this part of the connected fleet, ..."""
 MASS_NODES_MIN = 3
 """... and at least so many nodes, ..."""
 MASS_WINDOW_S = 30.0
 """... that drop within this time are a mass drop."""
-MASS_GRACE_S = 30.0
-"""How long, after the reconnect spread, the nodes of a mass drop may still take."""
+MASS_REMEMBERED = 32
+"""So many of them lie a quarter of an hour apart, at least: nobody who dropped in an earlier one is still spared."""
 
 
 class NodeState(StrEnum):
@@ -48,6 +50,16 @@ class Limits(Struct, frozen=True, kw_only=True):
     reconnect_spread_s: float
     lag_tolerated_s: float
     """A later wake-up than this of the hub's own loop is a hitch."""
+    queue_s: float = 0.0
+    """How long the whole fleet takes to come in, when it comes at once."""
+
+    @property
+    def return_s(self) -> float:
+        """How long an agent that lives may stay away from a hub that was away.
+
+        Its last dial may still fail, it waits as long as agents ever do, and then it may be told to queue.
+        """
+        return OPEN_S + max(RECONNECT_CAP_S, self.reconnect_spread_s) + self.queue_s
 
 
 class Listening(Struct, frozen=True):
@@ -68,8 +80,8 @@ class Drops:
         """When, who, and how many were connected before: those within the window."""
         self._latest: dict[str, float] = {}
         """The latest drop of each of them: one that comes and goes counts once."""
-        self._since_s: float | None = None
-        self._last_s = 0.0
+        self._mass: deque[tuple[float, float]] = deque(maxlen=MASS_REMEMBERED)
+        """The first and the last drop of each mass drop."""
         self.mass_drops = 0
         """Mass drops so far."""
 
@@ -83,18 +95,19 @@ class Drops:
                 del self._latest[gone]
         fleet = max(self._recent[0][2], connected_before)
         if len(self._latest) >= MASS_NODES_MIN and len(self._latest) > MASS_RATIO * fleet:
-            if not self.under_way(now_s):
-                self._since_s = self._recent[0][0]
+            if self.under_way(now_s):
+                self._mass[-1] = (self._mass[-1][0], now_s)
+            else:
+                self._mass.append((self._recent[0][0], now_s))
                 self.mass_drops += 1
-            self._last_s = now_s
 
     def under_way(self, now_s: float) -> bool:
         """Whether a mass drop goes on, or was just now."""
-        return self._since_s is not None and now_s - self._last_s <= MASS_WINDOW_S
+        return bool(self._mass) and now_s - self._mass[-1][1] <= MASS_WINDOW_S
 
     def spares(self, dropped_s: float) -> bool:
-        """Whether a node that dropped then was part of the latest mass drop."""
-        return self._since_s is not None and self._since_s <= dropped_s <= self._last_s
+        """Whether a node that dropped then was part of a mass drop."""
+        return any(since_s <= dropped_s <= last_s for since_s, last_s in self._mass)
 
 
 def judge(
@@ -105,6 +118,8 @@ def judge(
     now_s: float,
     listening: Listening,
     limits: Limits,
+    return_s: float,
+    opened_s: float | None = None,
     mass_drop_s: float | None = None,
 ) -> NodeState:
     """The state of one node.
@@ -116,17 +131,30 @@ def judge(
         now_s: monotonic seconds.
         listening: since when silence means something.
         limits: the times that decide.
+        return_s: how long the fleet of now may take to return; `Limits.return_s` of the largest that matters.
+        opened_s: when its last session of this run of the hub opened; None for none yet.
         mass_drop_s: when it dropped, if that was in a mass drop.
     """
     if not ever_seen:
         return NodeState.NEVER
     heard_s = listening.since_s if last_frame_s is None else max(last_frame_s, listening.since_s)
     silent_s = now_s - heard_s
-    spared = mass_drop_s is not None and now_s - mass_drop_s < limits.reconnect_spread_s + MASS_GRACE_S
-    if connected:
-        if silent_s >= limits.lost_after_s and not spared:
-            return NodeState.LOST
-        return NodeState.STALE if silent_s >= limits.stale_after_s else NodeState.ONLINE
-    grace_s = limits.reconnect_spread_s if last_frame_s is None or last_frame_s < listening.since_s else 0.0
-    lost = silent_s >= limits.lost_after_s + grace_s and not spared
-    return NodeState.LOST if lost else NodeState.RECONNECTING
+    lost = silent_s >= limits.lost_after_s
+    if lost and not _returned(last_frame_s, opened_s, listening):
+        lost = now_s - listening.since_s >= limits.lost_after_s + return_s
+    if lost and mass_drop_s is not None:
+        lost = now_s - mass_drop_s >= limits.lost_after_s + return_s
+    if lost:
+        return NodeState.LOST
+    if not connected:
+        return NodeState.RECONNECTING
+    return NodeState.STALE if silent_s >= limits.stale_after_s else NodeState.ONLINE
+
+
+def _returned(last_frame_s: float | None, opened_s: float | None, listening: Listening) -> bool:
+    """Whether a node came back since the hub listens, and was heard then.
+
+    A frame alone shows nothing: after a hitch it may have waited in the socket of a session long given up. Nor does a
+    session: its hello may have waited likewise.
+    """
+    return opened_s is not None and last_frame_s is not None and listening.since_s < opened_s < last_frame_s

@@ -54,7 +54,8 @@ class Pulse:
 
     def tick(self) -> None:
         """Judge every node; what changed is published, and may free or lose a place for jobs."""
-        self._registry.limits = limits_of(self._config, tempo(self._config, self._registry.expected))
+        agents = self._registry.expected
+        self._registry.limits = limits_of(self._config, tempo(self._config, agents), agents)
         changed = self._registry.tick(self._due_s)
         for node in changed:
             log.info("a node's state changed", agent=node.id, name=node.name, state=node.state.value)

@@ -25,6 +25,13 @@ DELIBERATE = frozenset({Reason.GOODBYE, Reason.REPLACED, Reason.REVOKED, Reason.
 NOTHING_SAID = NodeStatus()
 
 
+class ViaSsh(Struct, frozen=True):
+    """When a picture was taken by SSH: by the hub's clock, and by the node's own."""
+
+    at_ms: int
+    node_time_ms: int
+
+
 class Node(Struct, kw_only=True):
     """A node now. Times ``_at_ms`` are Unix milliseconds of the hub's clock, ``_s`` monotonic seconds.
 
@@ -39,6 +46,8 @@ class Node(Struct, kw_only=True):
     state: NodeState = NodeState.NEVER
     session: str | None = None
     """The open session's id."""
+    opened_s: float | None = None
+    """When the last session of this run of the hub opened."""
     session_opened_at_ms: int | None = None
     remote: str = ""
     """The address its socket came from."""
@@ -51,6 +60,8 @@ class Node(Struct, kw_only=True):
     said: NodeStatus | Picture = NOTHING_SAID
     """What it said of itself: the session's own picture, which goes on changing, or what the store had."""
     status_at_ms: int | None = None
+    via_ssh: ViaSsh | None = None
+    """Set while the picture came by SSH and not over a session."""
     clock_skew_ms: int | None = None
     """The node's wall clock minus the hub's: the best estimate of the last while."""
     last_reason_code: int | None = None
@@ -188,6 +199,7 @@ class Registry:
             limits=limits,
             dropped_s=None,
             session=session,
+            opened_s=self._clock.monotonic(),
             session_opened_at_ms=self._clock.time_ms(),
             remote=remote,
             last_frame_s=self._clock.monotonic(),
@@ -215,12 +227,21 @@ class Registry:
         now_ms = self._clock.time_ms()
         node.said = said
         node.status_at_ms = node.last_heard_at_ms = now_ms
+        node.via_ssh = None
         node.clock_skew_ms = self.remarks.time(agent_id, node_time_ms - now_ms, connected=self._connected)
         node.last_frame_s = self._clock.monotonic()
         node.dropped_s = None
         if node.state is not NodeState.ONLINE:
             node = self._nodes[agent_id] = self._judged(node)
         return node
+
+    def told_via_ssh(self, agent_id: str, said: NodeStatus, node_time_ms: int) -> Node | None:
+        """The node's own signed word came by SSH: its picture, and no sign of life of its session."""
+        node = self._nodes.get(agent_id)
+        if node is None or node.connected:
+            return None  # what a session says is newer
+        now_ms = self._clock.time_ms()
+        return self._change(agent_id, said=said, status_at_ms=now_ms, via_ssh=ViaSsh(now_ms, node_time_ms))
 
     def closed(self, agent_id: str, session: str, reason_code: int, detail: str) -> Node | None:
         """A session ended; a newer one of the same agent is left alone."""
@@ -288,14 +309,16 @@ class Registry:
         return node
 
     def _judged(self, node: Node) -> Node:
-        dropped_s = node.dropped_s
+        dropped_s, limits = node.dropped_s, node.limits or self.limits
         state = judge(
             ever_seen=node.last_heard_at_ms is not None,
             connected=node.connected,
             last_frame_s=node.last_frame_s,
             now_s=self._clock.monotonic(),
             listening=self.listening,
-            limits=node.limits or self.limits,
+            limits=limits,
+            return_s=max(limits.return_s, self.limits.return_s),
+            opened_s=node.opened_s,
             mass_drop_s=dropped_s if dropped_s is not None and self.drops.spares(dropped_s) else None,
         )
         return node if state is node.state else msgspec.structs.replace(node, state=state)

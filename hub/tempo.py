@@ -20,6 +20,8 @@ INTERVAL_MAX_S = 60.0
 RECONNECTS_PER_S = 50.0
 """Agents back per second after a restart; the spread grows with the fleet."""
 RECONNECT_SPREAD_MAX_S = 120.0
+QUEUE_STRETCH = 1.25
+"""Whoever is told to come again later adds a tenth, and hints are whole seconds."""
 
 
 class Tempo(Struct, frozen=True, kw_only=True):
@@ -51,11 +53,12 @@ def tempo(config: Config, agents: int) -> Tempo:
     )
 
 
-def limits_of(config: Config, told: Tempo) -> Limits:
-    """How nodes are judged that were told so much."""
+def limits_of(config: Config, told: Tempo, agents: int) -> Limits:
+    """How nodes are judged that were told so much, in a fleet of so many."""
     return Limits(
         stale_after_s=told.stale_after_s,
         lost_after_s=told.lost_after_s,
         reconnect_spread_s=told.reconnect_spread_s,
         lag_tolerated_s=config.lag_tolerated_s,
+        queue_s=QUEUE_STRETCH * agents / config.accept_per_s,
     )

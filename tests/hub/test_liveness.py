@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from hub.liveness import MASS_GRACE_S, MASS_WINDOW_S, Drops, Limits, Listening, NodeState, judge
+from hub.liveness import MASS_WINDOW_S, Drops, Limits, Listening, NodeState, judge
 from hub.registry import Node, Registry
 from tests.hub.rig import FakeClock
 from tests.hub.test_registry import a_hello, an_agent
@@ -12,6 +12,8 @@ from wire.reasons import Reason
 
 LIMITS = Limits(stale_after_s=30.0, lost_after_s=45.0, reconnect_spread_s=10.0, lag_tolerated_s=5.0)
 LISTENING = Listening(0.0)
+BACK_S = LIMITS.return_s
+"""What an agent may take that lives: 10 s for a dial in vain, 20 s of waiting."""
 
 
 @pytest.mark.parametrize(
@@ -25,19 +27,33 @@ LISTENING = Listening(0.0)
         (False, 1000.0, 1044.9, NodeState.RECONNECTING),
         (False, 1000.0, 1045.0, NodeState.LOST),
         (False, None, 0.0, NodeState.RECONNECTING),
-        (False, None, 54.9, NodeState.RECONNECTING),
-        (False, None, 55.0, NodeState.LOST),
+        (False, None, 74.9, NodeState.RECONNECTING),
+        (False, None, 75.0, NodeState.LOST),
     ],
 )
 def test_silence_decides(*, connected: bool, last_frame_s: float | None, now_s: float, state: NodeState) -> None:
     verdict = judge(
-        ever_seen=True, connected=connected, last_frame_s=last_frame_s, now_s=now_s, listening=LISTENING, limits=LIMITS
+        ever_seen=True,
+        connected=connected,
+        last_frame_s=last_frame_s,
+        now_s=now_s,
+        listening=LISTENING,
+        limits=LIMITS,
+        return_s=BACK_S,
     )
     assert verdict is state
 
 
 def test_a_node_that_never_came_is_not_lost() -> None:
-    verdict = judge(ever_seen=False, connected=False, last_frame_s=None, now_s=1e9, listening=LISTENING, limits=LIMITS)
+    verdict = judge(
+        ever_seen=False,
+        connected=False,
+        last_frame_s=None,
+        now_s=1e9,
+        listening=LISTENING,
+        limits=LIMITS,
+        return_s=BACK_S,
+    )
     assert verdict is NodeState.NEVER
 
 
@@ -46,14 +62,25 @@ def test_nobody_is_lost_because_the_hub_itself_was_away(*, connected: bool) -> N
     after = LISTENING.after_tick(due_s=1001.0, now_s=4600.0, limits=LIMITS)
     assert after == Listening(4600.0)
 
-    def at(now_s: float) -> NodeState:
+    def at(now_s: float, last_frame_s: float = 1000.0, opened_s: float = 500.0) -> NodeState:
         return judge(
-            ever_seen=True, connected=connected, last_frame_s=1000.0, now_s=now_s, listening=after, limits=LIMITS
+            ever_seen=True,
+            connected=connected,
+            last_frame_s=last_frame_s,
+            now_s=now_s,
+            listening=after,
+            limits=LIMITS,
+            return_s=BACK_S,
+            opened_s=opened_s,
         )
 
     assert at(4600.0) is (NodeState.ONLINE if connected else NodeState.RECONNECTING)
-    assert at(4600.0 + 44.9) is not NodeState.LOST
-    assert at(4600.0 + 55.0) is NodeState.LOST
+    assert at(4600.0 + 74.9) is not NodeState.LOST
+    assert at(4600.0 + 75.0) is NodeState.LOST
+    assert at(4600.0 + 74.9, last_frame_s=4600.1) is not NodeState.LOST, "the frame had waited in the socket"
+    assert at(4600.0 + 74.9, last_frame_s=4600.1, opened_s=4600.1) is not NodeState.LOST, "so had the hello"
+    assert at(4601.0 + 44.9, last_frame_s=4601.0, opened_s=4600.1) is not NodeState.LOST
+    assert at(4601.0 + 45.0, last_frame_s=4601.0, opened_s=4600.1) is NodeState.LOST, "it was back, and died"
 
 
 def test_a_tick_a_little_late_is_no_hitch() -> None:
@@ -173,10 +200,10 @@ class Fleet:
         if node.state is NodeState.LOST:
             self.lost += 1
             assert silent_s >= LIMITS.lost_after_s
-            assert mass_s is None or self.clock.monotonic() - mass_s >= LIMITS.reconnect_spread_s + MASS_GRACE_S
+            assert mass_s is None or self.clock.monotonic() - mass_s >= LIMITS.lost_after_s + BACK_S
         elif mass_s is not None and silent_s >= LIMITS.lost_after_s:
             self.spared += 1
-        assert node.state is NodeState.LOST or silent_s < 30.0 + 1.0 + 10.0 + 45.0 + 30.0
+        assert node.state is NodeState.LOST or silent_s < 30.0 + 1.0 + 45.0 + BACK_S
         assert (node.state is NodeState.ONLINE) <= (agent_id in self.open and silent_s < LIMITS.stale_after_s)
 
     def _node(self, agent_id: str) -> Node:

@@ -95,7 +95,7 @@ def test_a_restarted_hub_shows_what_was_last_known_and_calls_nobody_lost_too_soo
     node = seen(registry)
     assert (node.state, node.status.hostname, node.last_reason_code) == (NodeState.RECONNECTING, "h", 1)
     assert registry.frame_age_s(node) == pytest.approx(7.0)
-    assert ticks(registry, clock, 54) == []
+    assert ticks(registry, clock, 74) == []
     assert ticks(registry, clock, 2) == [NodeState.LOST]
 
 

@@ -40,7 +40,9 @@ def test_a_large_fleet_sends_no_more_than_the_hub_can_take_and_its_limits_go_alo
     assert slow.stale_after_s / slow.heartbeat_s == pytest.approx(3.0)
     assert slow.lost_after_s / slow.heartbeat_s == pytest.approx(4.5)
     assert slow.reconnect_spread_s <= 120.0
-    assert limits_of(CONFIG, slow).lost_after_s == slow.lost_after_s
+    limits = limits_of(CONFIG, slow, agents)
+    assert limits.lost_after_s == slow.lost_after_s
+    assert limits.return_s >= agents / CONFIG.accept_per_s + max(slow.reconnect_spread_s, 20.0) + 10.0
 
 
 def test_a_configured_interval_is_never_shortened() -> None:
