@@ -49,8 +49,8 @@ def _result(told: dict[str, Any]) -> str:
 
 def _said(told: dict[str, Any], *, verbose: bool) -> Iterator[str]:
     yield from _block("ssh said", told["stderr"], told["stderr_bytes"])
-    if told["stdout"] or told["stdout_bytes"]:
-        yield from _block("the command printed", told["stdout"], told["stdout_bytes"])
+    if told["stdout"]:
+        yield from _block("the command printed", told["stdout"], None)
     if told["before"] and (verbose or not told["way_works"]):
         yield from _block("the login printed before", told["before"], None)
     if told["verbose"] and verbose:

@@ -23,12 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("node", metavar="NODE", help="its name, its id, or a unique beginning of the id")
     _add_options(parser)
-    parser.add_argument(
-        "rest",
-        metavar="CMD",
-        nargs=argparse.REMAINDER,
-        help="after --: a command for the node's shell, in place of a login",
+    rest = parser.add_argument(
+        "rest", metavar="CMD", nargs=argparse.REMAINDER, help="after --: a command for its shell"
     )
+    rest.required = False  # the message about a missing node names nothing else
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -64,12 +62,15 @@ def _parted(args: argparse.Namespace) -> tuple[argparse.Namespace, str]:
     from cli.errors import UsageError  # noqa: PLC0415 - see run
     from cli.main import Parser  # noqa: PLC0415 - same
 
-    at = args.rest.index("--") if "--" in args.rest else len(args.rest)
+    rest = list(args.rest)
+    if rest and not rest[0].startswith("-"):
+        rest.insert(0, "--")  # argparse takes a first one away
+    at = rest.index("--") if "--" in rest else len(rest)
     parser = Parser(prog="provewire ssh NODE", allow_abbrev=False)
     _add_options(parser)
     given = {name: value for name, value in vars(args).items() if name != "rest"}
-    found = parser.parse_args(args.rest[:at], argparse.Namespace(**given))
-    words = args.rest[at + 1 :]
+    found = parser.parse_args(rest[:at], argparse.Namespace(**given))
+    words = rest[at + 1 :]
     if words and (found.last or found.look):
         raise UsageError("--last and --look take no command")
     if found.deadline is not None and not 0 < found.deadline <= DEADLINE_S_MAX:

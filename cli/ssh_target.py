@@ -88,7 +88,7 @@ def _list(hub: "HubHere", args: argparse.Namespace) -> int:
 
     wide = max((len(safe(row["name"])) for row in rows), default=4)
     for row in rows:
-        pinned = f"{len(row['host_keys'])} host keys" if row["host_keys"] else "no host key"
+        pinned = f"host keys: {len(row['host_keys'])}"
         warning = "  HOST KEYS DIFFER from what the node says" if row["host_keys_differ"] else ""
         where = row["target"] or (f"suggests {row['suggested']['target']}" if row["suggested"] else "-")
         print(f"{safe(row['name']):{wide}}  {row['node']}  {where}  {pinned}  {row['fallback']['sentence']}{warning}")

@@ -27,8 +27,14 @@ ROW_BYTES = 512
 
 
 _BULK = {"stdout": 0, "before": 0, "verbose": STDERR_LISTED_BYTES, "stderr": STDERR_LISTED_BYTES}
+_NOTHING: dict[str, bytes | str] = {"stdout": b"", "before": b"", "verbose": "", "stderr": b""}
 _LISTED = [
-    func.substr(column, 1, _BULK[column.name], type_=column.type).label(column.name) if column.name in _BULK else column
+    # SQLite makes NULL of a part of nothing.
+    func.coalesce(
+        func.substr(column, 1, _BULK[column.name], type_=column.type), _NOTHING[column.name], type_=column.type
+    ).label(column.name)
+    if column.name in _BULK
+    else column
     for column in SSH_ATTEMPTS.c
 ]
 

@@ -132,6 +132,9 @@ async def test_attempts_are_listed_newest_first_without_their_bulk(store: Store)
     assert {record.stdout for record in first} == {b""}
     assert {record.stderr for record in first} == {b"e" * sql_ssh.STDERR_LISTED_BYTES}
     assert first[0].origin == ORIGIN
+    silent = a_record(agent.id, NOW_MS + 9, stderr=b"", verbose="")
+    await store.add_ssh_attempts([silent])
+    assert await store.ssh_attempts(agent.id, limit=1) == [silent]
 
 
 async def test_a_node_keeps_its_newest_attempts_and_no_more_bytes_than_its_share(store: Store) -> None:
