@@ -88,6 +88,15 @@ class SshAttempted(Struct, frozen=True):
         return f"ssh of {self.agent_id}"
 
 
+class IncidentsChanged(Struct, frozen=True):
+    """What many nodes suffer from alike, or what is wrong on this side of the ways in, changed."""
+
+    @property
+    def subject(self) -> str:
+        """The one picture of it."""
+        return "incidents"
+
+
 class Resync(Struct, frozen=True):
     """Messages were dropped: read the whole picture again."""
 
@@ -97,7 +106,7 @@ class Resync(Struct, frozen=True):
         return ""
 
 
-Message = NodeChanged | NodeGone | JobChanged | LogsStored | SshAttempted | Resync
+Message = NodeChanged | NodeGone | JobChanged | LogsStored | SshAttempted | IncidentsChanged | Resync
 
 
 class Subscription:

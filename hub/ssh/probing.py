@@ -51,6 +51,12 @@ class Probes:
         look = self._looks.get(node_id)
         return None if look is None else look.due_s
 
+    def hasten(self, node_id: str, now_s: float) -> None:
+        """A node is due now: the way in to it works again."""
+        look = self._looks.get(node_id)
+        if look is not None:
+            look.due_s = min(look.due_s, now_s)
+
     def looked(self, node_id: str, now_s: float) -> None:
         """A look is over, whatever came of it, and whoever asked for it."""
         look = self._looks.get(node_id)

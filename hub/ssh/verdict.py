@@ -5,6 +5,7 @@ cause, not by its words, which name hosts and ports. What the hub found out abou
 only as that: two things at the same time, never one as the certain reason of the other.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -109,9 +110,16 @@ def incidents(failures: Iterable[Failure], fleet: int, problems: Sequence[Proble
 
 
 def _begin(group: Sequence[Failure], enough: float) -> Failure | None:
-    """The first failure of a minute in which enough nodes began to fail."""
-    for index, first in enumerate(group):
-        alike = {f.node_id for f in group[index:] if f.at_ms - first.at_ms <= WINDOW_S * 1000}
+    """The first failure of a minute in which enough nodes began to fail; ``group`` is in the order of time."""
+    alike = Counter[str]()
+    last = 0
+    for first in group:
+        while last < len(group) and group[last].at_ms - first.at_ms <= WINDOW_S * 1000:
+            alike[group[last].node_id] += 1
+            last += 1
         if len(alike) >= enough:
             return first
+        alike[first.node_id] -= 1
+        if not alike[first.node_id]:
+            del alike[first.node_id]
     return None

@@ -57,6 +57,17 @@ def test_a_fleet_lost_at_once_is_due_within_a_tenth_of_the_wait_and_not_in_one_i
     assert due == sorted(due, key=lambda node_id: probes.next_s(node_id) or 0.0)
 
 
+def test_a_node_whose_way_in_works_again_is_due_at_once() -> None:
+    probes = Probes(60.0, random.Random(1))
+    probes.due({"a"}, 0.0)
+    probes.looked("a", 70.0)
+    assert probes.due({"a"}, 71.0) == []
+    probes.hasten("a", 71.0)
+    assert probes.due({"a"}, 71.0) == ["a"]
+    probes.hasten("stranger", 71.0)
+    assert len(probes) == 1
+
+
 def test_trouble_of_the_hub() -> None:
     def why(**changes: object) -> str:
         usual: dict[str, object] = {"now_s": 100.0, "listening_since_s": 0.0, "settle_s": 10.0, "mass_drop": False}
