@@ -42,6 +42,7 @@ from hub.retention import Retention
 from hub.rolling import Roller
 from hub.sessions import Sessions
 from hub.ssh.desk import SshDesk
+from hub.ssh.hints import Hints
 from hub.ssh.watch import Watch
 from hub.store.base import PAGE_MAX, Store, StoreError
 from hub.store.sqlite import open_sqlite
@@ -192,9 +193,7 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
     config, clock, store, bus = app[ports.CONFIG], app[ports.CLOCK], app[ports.STORE], app[ports.BUS]
     registry = Registry(clock, limits_of(config, tempo(config, 0), 0))
     await _restore(registry, store)
-    app[ports.SSH] = SshDesk(
-        config=config, clock=clock, store=store, registry=registry, bus=bus, environ=environment()
-    )
+    app[ports.SSH] = SshDesk(config=config, clock=clock, store=store, registry=registry, bus=bus, environ=environment())
     await app[ports.SSH].start()
     app[ports.SSH_WATCH] = Watch(
         config=config, clock=clock, registry=registry, desk=app[ports.SSH], store=store, bus=bus
@@ -202,6 +201,8 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
     desk = Desk(config=config, clock=clock, store=store, registry=registry, bus=bus, keys=app[ports.KEYS])
     await desk.load()
     ingest = Ingest(config=config, clock=clock, store=store, registry=registry, bus=bus, desk=desk)
+    hints = Hints(registry, app[ports.SSH])
+    ingest.hinted = hints.told
     sessions = Sessions(
         config=config,
         clock=clock,
@@ -224,7 +225,7 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
     retention = Retention(config=config, clock=clock, store=store)
     app[ports.KEEPERS] = ports.Keepers(ingest.quotas, roller, retention)
     parts = {"desk": desk.run, "judge": judge.run, "notes": ingest.run, "pulse": pulse.run, "sessions": sessions.run}
-    parts |= {"rollups": roller.run, "retention": retention.run, "ssh": app[ports.SSH_WATCH].run}
+    parts |= {"rollups": roller.run, "retention": retention.run, "ssh": app[ports.SSH_WATCH].run, "ssh hints": hints.run}
     for name, run in parts.items():
         tasks.start(name, run())
     yield
