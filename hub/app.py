@@ -225,7 +225,8 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
     retention = Retention(config=config, clock=clock, store=store)
     app[ports.KEEPERS] = ports.Keepers(ingest.quotas, roller, retention)
     parts = {"desk": desk.run, "judge": judge.run, "notes": ingest.run, "pulse": pulse.run, "sessions": sessions.run}
-    parts |= {"rollups": roller.run, "retention": retention.run, "ssh": app[ports.SSH_WATCH].run, "ssh hints": hints.run}
+    parts |= {"rollups": roller.run, "retention": retention.run}
+    parts |= {"ssh": app[ports.SSH_WATCH].run, "ssh hints": hints.run}
     for name, run in parts.items():
         tasks.start(name, run())
     yield

@@ -5,7 +5,7 @@ memory; the latest of it is written down coarsely, so that a restarted hub can s
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import structlog
@@ -57,6 +57,8 @@ class Ingest:
                 reading_bytes_per_day=config.node_reading_bytes_per_day,
             ),
         )
+        self.hinted: Callable[[str], None] = lambda _agent_id: None
+        """Told of a node whose picture says how its sshd can be reached."""
         self._to_note: set[str] = set()
         """Agents heard since the last note."""
 
@@ -119,6 +121,8 @@ class Ingest:
         self._to_note.add(agent_id)
         self._clocks.of(agent_id, node.epoch).heard(received.monotonic_ns, now_ms)
         state_changed = node.state is not state_before
+        if received.tells("ssh"):
+            self.hinted(agent_id)
         if (cards := received.cards) is not None:
             self._registry.remarks.cards(agent_id, cards)
         self._bus.publish(NodeChanged(node, state_changed or received.of_state, received.tells("jobs")))

@@ -63,9 +63,8 @@ class Book:
         self._writing = asyncio.Lock()
 
     async def load(self) -> None:
-        """Take over what the store holds, and write known_hosts."""
+        """Take over what the store holds."""
         self._reaches = {reach.node_id: _rechecked(reach) for reach in await self._store.ssh_targets()}
-        await self.write_known_hosts()
 
     def reach(self, node_id: str) -> Reach:
         """A node's way in; one without a target if nothing is known."""

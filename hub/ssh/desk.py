@@ -91,7 +91,7 @@ class SshDesk:
         await self.book.load()
         proved = any(reach.basis is not None for reach in self.book.reaches())
         await asyncio.to_thread(side.prepare, self._way, self._config, proved_before=proved)
-        await self.book.write_known_hosts()  # once more: its folder may have been missing
+        await self.book.write_known_hosts()
 
     @property
     def way(self) -> Way:
@@ -122,9 +122,16 @@ class SshDesk:
         """Another way in, by an operator's word or an import."""
         return await self.book.set_target(node_id, target, asked, source)
 
-    async def suggested(self, node_id: str, said: Suggestion) -> None:
-        """What a node says of its sshd in its authenticated hello."""
-        await self.book.suggested(node_id, said, accept=self._config.ssh_accept_suggestions)
+    async def suggested(self, node_id: str, said: Suggestion, *, own_address: bool = True) -> None:
+        """What a node says of its sshd over its authenticated session.
+
+        Args:
+            node_id: which node.
+            said: what it says.
+            own_address: its session comes from that address. Another one might be somebody else's: whatever the policy,
+                an operator has to accept it.
+        """
+        await self.book.suggested(node_id, said, accept=self._config.ssh_accept_suggestions and own_address)
 
     def failures(self) -> list[Failure]:
         """Every enrolled node whose way in is broken, and since when by this cause."""
