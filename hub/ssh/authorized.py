@@ -195,6 +195,14 @@ def _unwrapped(lines: list[str]) -> list[str]:
     return done
 
 
+def without_key(text: str, public: str) -> str:
+    """The file without the lines that hold ``public`` and nothing else that sshd reads; all else stays as it is."""
+    gone = {entry.line for entry in read(text).entries if entry.key == " ".join(public.split()[:2])}
+    fused = {finding.line for finding in read(text).findings if finding.fault is Fault.FUSED}
+    lines = text.split("\n")
+    return "\n".join(line for number, line in enumerate(lines, start=1) if number not in gone - fused)
+
+
 def with_key(text: str, public: str) -> str:
     """The file with ``public`` on a line of its own at the end; unchanged where it lets this key in already.
 

@@ -83,6 +83,8 @@ class SshDesk:
         self._problems: list[Problem] = []
         self.running = 0
         """Attempts under way."""
+        self.retired: frozenset[str] = frozenset()
+        """Fingerprints of keys that another took the place of on purpose: nodes may have let the hub in with them."""
         self.outcomes: Counter[str] = Counter()
         """Tries since the start, by cause: for the metrics."""
 
@@ -163,9 +165,8 @@ class SshDesk:
     def _fingerprints_before(self) -> tuple[str, ...] | None:
         """Of the keys most nodes last let the hub in with; else those of the last look."""
         proved = Counter(reach.basis.fingerprints for reach in self._present() if reach.basis is not None)
-        if proved:
-            return proved.most_common(1)[0][0]
-        return None if self._seen is None else self._seen.fingerprints
+        before = proved.most_common(1)[0][0] if proved else None if self._seen is None else self._seen.fingerprints
+        return None if before is None else tuple(print_ for print_ in before if print_ not in self.retired)
 
     # --- attempts
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.ssh.authorized import Fault, mended, read, with_key
+from hub.ssh.authorized import Fault, mended, read, with_key, without_key
 from hub.ssh.cause import Cause
 from tests.hub.ssh.sshd import HubSide, make_key, needs_sshd, running
 from tests.wire.strategies import patiently
@@ -73,6 +73,23 @@ def test_a_key_is_added_once_and_on_a_line_of_its_own(name: str) -> None:
     assert added.startswith(text)
     for entry in read(text).entries:
         assert read(added).entry(entry.key) == entry
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_key_is_taken_out_and_every_other_line_stays(name: str) -> None:
+    text, _, _ = CASES[name]
+    for before in (text, with_key(text, HUB), with_key(f"{HUB}\n{text}", HUB)):
+        after = without_key(before, HUB)
+        others = [entry.key for entry in read(before).entries if entry.key != OTHER]
+        assert [entry.key for entry in read(after).entries if entry.key != OTHER] == others
+        assert set(after.split("\n")) <= set(before.split("\n"))
+        assert without_key(after, HUB) == after
+    if read(text).entry(HUB) is None:
+        assert without_key(with_key(text, HUB), HUB) == (text if text.endswith("\n") or not text else f"{text}\n")
+
+
+def test_a_line_that_holds_another_key_too_is_not_taken_out() -> None:
+    assert without_key(f"{HUB}{ED} a\n", HUB) == f"{HUB}{ED} a\n"
 
 
 @pytest.mark.parametrize(
