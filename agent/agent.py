@@ -181,7 +181,7 @@ class Agent:
         stack.push_async_callback(tasks.close)
         tasks.start(self._shipper.run())
         tasks.start(view.serve_loopback(), ends=True)
-        tasks.start(view.keep_clear())
+        tasks.start(view.http.keep_clear())
         tasks.start(lag.run())
         tasks.start(keep_told(notifier, self._one_line, clock=self._clock, watchdog_s=config.watchdog_s))
         tasks.start(
@@ -194,7 +194,6 @@ class Agent:
             cuzk = CuzkSensor(
                 config.cuzk, clock=self._clock, memory=MemoryFile(config.data_dir / "cuzk.json", identity.boot_id())
             )
-            stack.push_async_callback(cuzk.close)
             tasks.start(read_engines(board, cuzk, outbox=outbox, clock=self._clock, every_s=CUZK_EVERY_S))
         desk, workers = await self._jobs(outbox, client)
         for worker in workers:
@@ -291,7 +290,7 @@ class Agent:
             return
         uplink = Uplink(
             hub=self._hub,
-            tls=client.tls,
+            tls=client.tls if self._hub.secure else None,
             enrolled=self._enrolled,
             key=key,
             facts=self._facts(),

@@ -13,9 +13,8 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-import aiohttp
 import structlog
 
 from agent.backoff import Backoff, Fault, Kind
@@ -25,6 +24,9 @@ from agent.errors import AgentError
 from agent.hub_http import HttpClient
 from wire.jobs import Input
 from wire.worker import InputFile
+
+if TYPE_CHECKING:
+    import aiohttp
 
 log = structlog.get_logger(__name__)
 
@@ -196,8 +198,8 @@ class Artifacts:
         try:
             async with self._client.download(url, token=token, first_byte=have) as response:
                 await self._receive(response, wanted, part=part, have=have, report=report)
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise _TryAgain(Fault(Kind.UNREACHABLE, "network", f"{type(error).__name__}: {error}")) from error
+        except TimeoutError as error:
+            raise _TryAgain(Fault(Kind.UNREACHABLE, "network", "the download stalled")) from error
         except OSError as error:
             if error.errno in FULL:
                 raise FetchFault(
@@ -206,7 +208,7 @@ class Artifacts:
             raise _TryAgain(Fault(Kind.UNREACHABLE, "network", str(error))) from error
 
     async def _receive(
-        self, response: aiohttp.ClientResponse, wanted: Input, *, part: Path, have: int, report: Callable[[int], None]
+        self, response: "aiohttp.ClientResponse", wanted: Input, *, part: Path, have: int, report: Callable[[int], None]
     ) -> None:
         status = response.status
         if status == HTTP_RANGE:

@@ -7,11 +7,11 @@ hub is believed only if its key has the token's fingerprint and signed the answe
 import base64
 import binascii
 import hashlib
+import ssl
 import uuid
 from pathlib import Path
 from typing import Annotated
 
-import aiohttp
 import msgspec
 from msgspec import Meta, Struct
 
@@ -152,17 +152,17 @@ async def enrol(client: HttpClient, *, hub: HubUrl, token: Token, enrollment_id:
     }
     try:
         status, raw = await client.post_json(f"{hub.base}/api/v1/enroll", msgspec.json.encode(body), ANSWER_BYTES_MAX)
-    except (aiohttp.ClientError, OSError, TimeoutError) as error:
+    except OSError as error:
         raise EnrolRefused(_unreachable(error)) from error
     if status not in HTTP_OK:
         raise EnrolRefused(_refusal(status, raw))
     return _checked(raw, hub=hub, token=token, enrollment_id=enrollment_id, key=key)
 
 
-def _unreachable(error: Exception) -> Fault:
+def _unreachable(error: OSError) -> Fault:
     if isinstance(error, TimeoutError):
         return Fault(Kind.UNREACHABLE, "timeout", "the hub did not answer the enrolment in time")
-    if isinstance(error, aiohttp.ClientSSLError):
+    if isinstance(error, ssl.SSLError):
         return tls_fault(error)
     return Fault(Kind.UNREACHABLE, "network", f"the hub cannot be reached to enrol: {error}")
 

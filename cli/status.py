@@ -25,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     import time  # noqa: PLC0415 - same
 
     from agent.config import data_dir_to_ask  # noqa: PLC0415 - same
-    from agent.local import ask_frame_now, ask_now  # noqa: PLC0415 - same
+    from agent.local_ask import ask_frame_now, ask_now  # noqa: PLC0415 - same
     from cli.errors import UsageError  # noqa: PLC0415 - same
 
     if args.frame != (args.nonce is not None):

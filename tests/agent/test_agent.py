@@ -24,7 +24,7 @@ from agent.config import Config
 from agent.enroll import ANSWER_CONTEXT
 from agent.errors import ConfigFault, StatusUnreachable
 from agent.identity import Enrolled, load_enrolled, load_key, save_enrolled, verify
-from agent.local import ask, ask_frame
+from agent.local_ask import ask, ask_frame
 from prover.circuits import WITNESS, ZKEY
 from prover.worker import lock as worker_lock
 from tests.agent.samples import JOB, assignment

@@ -13,15 +13,9 @@ from aiohttp.test_utils import unused_port
 
 from agent.backoff import Fault, Kind, of_reason
 from agent.errors import ConfigFault, StatusUnreachable
-from agent.local import (
-    CONNECTION_S,
-    CONNECTIONS_MAX,
-    RETRY_S,
-    SWEEP_S,
-    LocalView,
-    ask,
-    ask_frame,
-)
+from agent.local import RETRY_S, LocalView
+from agent.local_ask import ask, ask_frame
+from agent.local_http import CONNECTION_S, CONNECTIONS_MAX, SWEEP_S
 from agent.local_status import LocalStatus, by_name, hub_view, is_healthy, one_line, streams_view
 from agent.outbox_bounds import Counts, DropReason, StreamHeld
 from agent.uplink import State, UplinkView
@@ -204,13 +198,12 @@ async def test_a_port_that_is_taken_is_tried_again(tmp_path: Path) -> None:
 async def test_connections_that_ask_nothing_are_cut(tmp_path: Path) -> None:
     """Any user of the machine can open them, and the agent has only so many descriptors."""
     async with serving(tmp_path) as made:
-        task = asyncio.create_task(made.view.keep_clear())
+        task = asyncio.create_task(made.view.http.keep_clear())
         opened = [await asyncio.open_unix_connection(str(made.path)) for _ in range(CONNECTIONS_MAX + 5)]
-        server = made.view._runner.server
-        assert server is not None
-        await eventually(lambda: len(server.connections) == len(opened) and made.clock.sleeping, "the connections")
+        server = made.view.http
+        await eventually(lambda: server.connections == len(opened) and made.clock.sleeping, "the connections")
         await made.clock.advance(SWEEP_S)
-        await eventually(lambda: len(server.connections) == CONNECTIONS_MAX, "those beyond the bound to be cut")
+        await eventually(lambda: server.connections == CONNECTIONS_MAX, "those beyond the bound to be cut")
         assert (await made.status())["name"] == "node-a"
         for _ in range(int(CONNECTION_S / SWEEP_S)):
             await eventually(lambda: made.clock.sleeping, "the next sweep")

@@ -57,6 +57,6 @@ async def test_it_loads_no_cuda_starts_no_worker_and_says_only_what_it_sees(hub:
     assert hub.hellos[0].capabilities == ["observe"]
     assert not hub.events(Stream.JOBS)
     loaded = seen.read_text()
-    for word in ("pycuda", "libcuda", "nvrtc", "prover.backends", "kernels", "prover.worker.main"):
+    for word in ("pycuda", "libcuda", "nvrtc", "prover.backends", "kernels", "prover.worker.main", "aiohttp"):
         assert word not in loaded, word
     assert not (data / "workers").exists()

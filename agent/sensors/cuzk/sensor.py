@@ -83,10 +83,6 @@ class CuzkSensor:
         self._told_state: EngineState | None = None
         self._failed_reads = 0
 
-    async def close(self) -> None:
-        """Give the connections back."""
-        await self._http.close()
-
     async def read(self) -> EngineReport:
         """One read. One at a time."""
         if self._mender is None:

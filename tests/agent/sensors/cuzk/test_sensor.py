@@ -5,8 +5,8 @@ import gzip
 import json
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,21 +59,16 @@ def listening() -> Iterator[tuple[str, int]]:
         yield server.getsockname()
 
 
-@asynccontextmanager
-async def sensor_of(
+def sensor_of(
     port: int,
     *grpc: str,
     clock: VirtualClock | None = None,
     asked: bool = True,
     deadline_s: float = 10.0,
     memory: MemoryFile | None = None,
-) -> AsyncIterator[CuzkSensor]:
+) -> CuzkSensor:
     addresses = CuzkAddresses(http=("127.0.0.1", port), grpc=tuple(map(grpc_address, grpc)), asked=asked)
-    sensor = CuzkSensor(addresses, clock=clock or VirtualClock(), deadline_s=deadline_s, memory=memory)
-    try:
-        yield sensor
-    finally:
-        await sensor.close()
+    return CuzkSensor(addresses, clock=clock or VirtualClock(), deadline_s=deadline_s, memory=memory)
 
 
 def grpc_address(text: str) -> GrpcAddress:
@@ -83,8 +78,8 @@ def grpc_address(text: str) -> GrpcAddress:
 
 
 async def read(port: int, *grpc: str, **how: Any) -> EngineReading:
-    async with sensor_of(port, *grpc, **how) as sensor:
-        report = await sensor.read()
+    sensor = sensor_of(port, *grpc, **how)
+    report = await sensor.read()
     assert report.reading is not None
     return report.reading
 
@@ -134,38 +129,38 @@ async def test_down_when_nothing_listens() -> None:
 async def test_killed_and_started_again(fake: FakeDaemon, engine: FakeEngine) -> None:
     engine.submit("a")
     clock = VirtualClock()
-    async with sensor_of(fake.port, clock=clock) as sensor:
-        ok = (await sensor.read()).reading
-        fake.stop()
-        clock.now_s += 5
-        down = (await sensor.read()).reading
-        assert ok is not None
-        assert down is not None
-        assert down.state is EngineState.DOWN
-        assert (down.jobs, down.answered_at_ms) == (ok.jobs, ok.answered_at_ms)
-        assert (await sensor.read()).reading is down  # unchanged to the byte
-        again = FakeEngine(time.monotonic)
-        fake.status = again.status
-        fake.start()
-        clock.now_s += 5
-        back = (await sensor.read()).reading
-        assert back is not None
-        assert (back.state, back.detail, back.jobs) == (EngineState.OK, "", ())
-        assert back.answered_at_ms == clock.unix_ms()
+    sensor = sensor_of(fake.port, clock=clock)
+    ok = (await sensor.read()).reading
+    fake.stop()
+    clock.now_s += 5
+    down = (await sensor.read()).reading
+    assert ok is not None
+    assert down is not None
+    assert down.state is EngineState.DOWN
+    assert (down.jobs, down.answered_at_ms) == (ok.jobs, ok.answered_at_ms)
+    assert (await sensor.read()).reading is down  # unchanged to the byte
+    again = FakeEngine(time.monotonic)
+    fake.status = again.status
+    fake.start()
+    clock.now_s += 5
+    back = (await sensor.read()).reading
+    assert back is not None
+    assert (back.state, back.detail, back.jobs) == (EngineState.OK, "", ())
+    assert back.answered_at_ms == clock.unix_ms()
 
 
 async def test_the_last_good_answer_keeps_its_own_time_exactly(fake: FakeDaemon) -> None:
     clock = VirtualClock()
-    async with sensor_of(fake.port, clock=clock) as sensor:
-        await sensor.read()
-        clock.now_s += 3
-        await sensor.read()
-        answered_ms = clock.unix_ms()
-        fake.stop()
-        clock.now_s += 50
-        reading = (await sensor.read()).reading
-        assert reading is not None
-        assert reading.answered_at_ms == answered_ms
+    sensor = sensor_of(fake.port, clock=clock)
+    await sensor.read()
+    clock.now_s += 3
+    await sensor.read()
+    answered_ms = clock.unix_ms()
+    fake.stop()
+    clock.now_s += 50
+    reading = (await sensor.read()).reading
+    assert reading is not None
+    assert reading.answered_at_ms == answered_ms
 
 
 # --- status disabled ------------------------------------------------------------------------------------------------
@@ -216,11 +211,11 @@ async def test_grpc_is_called_seldom_and_looked_for_each_time() -> None:
 
     port = unused_port()
     with grpc_server(reply) as address:
-        async with sensor_of(port, address, clock=clock) as sensor:
-            seen = []
-            for _ in range(2 * int(GRPC_EVERY_S)):
-                seen.append((await sensor.read()).reading)
-                clock.now_s += 1
+        sensor = sensor_of(port, address, clock=clock)
+        seen = []
+        for _ in range(2 * int(GRPC_EVERY_S)):
+            seen.append((await sensor.read()).reading)
+            clock.now_s += 1
     assert len(calls) == 2
     assert {reading.completed for reading in seen if reading is not None} == {1, 2}
     assert all(reading is not None and reading.state is EngineState.STATUS_DISABLED for reading in seen)
@@ -235,7 +230,6 @@ async def test_a_daemon_without_http_that_ends_is_down_at_the_next_read() -> Non
         )
         first = (await sensor.read()).reading
     second = (await sensor.read()).reading
-    await sensor.close()
     assert first is not None
     assert second is not None
     assert (first.state, second.state) == (EngineState.STATUS_DISABLED, EngineState.DOWN)
@@ -282,10 +276,17 @@ async def test_a_port_that_takes_a_connection_and_says_nothing_is_no_grpc() -> N
     ("raw", "words"),
     [
         (answer(b"Not Found", status="404 Not Found", kind="text/plain"), "HTTP 404"),
-        (answer(b"<html>hello</html>", kind="text/html"), "text/html in place of JSON"),
+        (answer(b"<html>hello</html>", kind="text/html"), "'text/html' in place of JSON"),
         (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/status\r\nContent-Length: 0\r\n\r\n", "HTTP 302"),
         (b"HTTP/1.1 401 no\r\nServer: nginx\r\nContent-Length: 0\r\n\r\n", "HTTP 401 of 'nginx'"),
         (b"SSH-2.0-OpenSSH_9.6\r\n", "no HTTP"),
+        (b"HTTP/1.1 2000 OK\r\n\r\n", "no HTTP"),
+        (b"HTTP/1.1 200 OK\r\nno header\r\n\r\n", "no HTTP"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200_000, "no HTTP"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "in pieces without a length",
+        ),
         (b"\x00\xff\xfe\x01" * 100, "no HTTP"),
         (
             b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\nContent-Length: 22\r\n\r\n"
@@ -450,34 +451,34 @@ async def test_whatever_bytes_come_the_state_is_a_named_one(raw: bytes) -> None:
 
 
 async def test_nothing_is_shown_of_a_daemon_that_nobody_ever_saw() -> None:
-    async with sensor_of(unused_port(), f"127.0.0.1:{unused_port()}", asked=False) as sensor:
-        assert await sensor.read() == EngineReport(None)
-        assert await sensor.read() == EngineReport(None)
+    sensor = sensor_of(unused_port(), f"127.0.0.1:{unused_port()}", asked=False)
+    assert await sensor.read() == EngineReport(None)
+    assert await sensor.read() == EngineReport(None)
 
 
 async def test_another_program_on_its_port_is_not_shown_as_a_daemon(fake: FakeDaemon) -> None:
     fake.play = saying(answer(b"hello", kind="text/plain"))
-    async with sensor_of(fake.port, asked=False) as sensor:
-        for _ in range(3):
-            assert await sensor.read() == EngineReport(None)
+    sensor = sensor_of(fake.port, asked=False)
+    for _ in range(3):
+        assert await sensor.read() == EngineReport(None)
 
 
 async def test_a_daemon_that_was_seen_is_shown_as_down(fake: FakeDaemon) -> None:
-    async with sensor_of(fake.port, asked=False) as sensor:
-        await sensor.read()
-        fake.stop()
-        reading = (await sensor.read()).reading
-        assert reading is not None
-        assert reading.state is EngineState.DOWN
+    sensor = sensor_of(fake.port, asked=False)
+    await sensor.read()
+    fake.stop()
+    reading = (await sensor.read()).reading
+    assert reading is not None
+    assert reading.state is EngineState.DOWN
 
 
 async def test_a_daemon_an_earlier_agent_saw_is_shown_as_down(fake: FakeDaemon, tmp_path: Path) -> None:
     path = tmp_path / "cuzk.json"
-    async with sensor_of(fake.port, asked=False, memory=MemoryFile(path, "boot-1")) as sensor:
-        await sensor.read()
+    sensor = sensor_of(fake.port, asked=False, memory=MemoryFile(path, "boot-1"))
+    await sensor.read()
     fake.stop()
-    async with sensor_of(fake.port, asked=False, memory=MemoryFile(path, "boot-2")) as sensor:
-        reading = (await sensor.read()).reading
+    sensor = sensor_of(fake.port, asked=False, memory=MemoryFile(path, "boot-2"))
+    reading = (await sensor.read()).reading
     assert reading is not None
     assert reading.state is EngineState.DOWN
 
@@ -490,8 +491,8 @@ async def test_jobs_an_earlier_agent_told_of_are_not_told_again(
     engine.fail_partition("a", 0)
     told = []
     for _ in range(2):
-        async with sensor_of(fake.port, memory=MemoryFile(path, "boot-1")) as sensor:
-            told.append([event.kind for event in (await sensor.read()).events])
+        sensor = sensor_of(fake.port, memory=MemoryFile(path, "boot-1"))
+        told.append([event.kind for event in (await sensor.read()).events])
     assert told == [["engine.state", "engine.job_failed"], ["engine.state"]]
 
 
@@ -512,31 +513,31 @@ async def test_a_memory_that_cannot_be_written_is_no_harm(fake: FakeDaemon, tmp_
 
 
 async def test_a_change_of_state_is_told_once_it_is_more_than_a_moment_s(fake: FakeDaemon) -> None:
-    async with sensor_of(fake.port, deadline_s=10.0) as sensor:
-        told = [(await sensor.read()).events]
-        fake.stop()
-        told.append((await sensor.read()).events)
-        fake.start()
-        told.append((await sensor.read()).events)
-        fake.stop()
-        told += [(await sensor.read()).events for _ in range(3)]
-        fake.start()
-        told.append((await sensor.read()).events)
+    sensor = sensor_of(fake.port, deadline_s=10.0)
+    told = [(await sensor.read()).events]
+    fake.stop()
+    told.append((await sensor.read()).events)
+    fake.start()
+    told.append((await sensor.read()).events)
+    fake.stop()
+    told += [(await sensor.read()).events for _ in range(3)]
+    fake.start()
+    told.append((await sensor.read()).events)
     said = [[(event.kind, event.fields["state"], event.level) for event in events] for events in told]
     ok = [("engine.state", "ok", Level.INFO)]
     assert said == [ok, [], [], [], [("engine.state", "down", Level.ERROR)], [], ok]
 
 
 async def test_a_job_s_end_is_told_with_what_is_known_of_it(fake: FakeDaemon, engine: FakeEngine) -> None:
-    async with sensor_of(fake.port) as sensor:
-        engine.submit("a")
-        await sensor.read()
-        engine.run("a")
-        await sensor.read()
-        engine.complete("a")
-        engine.submit("b", kind="snap-update")
-        engine.fail_partition("b", 3)
-        done, failed = sorted((await sensor.read()).events, key=lambda event: event.kind)
+    sensor = sensor_of(fake.port)
+    engine.submit("a")
+    await sensor.read()
+    engine.run("a")
+    await sensor.read()
+    engine.complete("a")
+    engine.submit("b", kind="snap-update")
+    engine.fail_partition("b", 3)
+    done, failed = sorted((await sensor.read()).events, key=lambda event: event.kind)
     assert (done.kind, done.level) == ("engine.job_done", Level.INFO)
     assert done.detail.startswith("cuzk job a (porep-c2) is done after ")
     assert (failed.kind, failed.level) == ("engine.job_failed", Level.ERROR)
@@ -548,8 +549,8 @@ async def test_a_thousand_old_failures_are_not_told_one_by_one(fake: FakeDaemon,
     for number in range(1000):
         engine.submit(f"old-{number}")
         engine.fail_partition(f"old-{number}", 0)
-    async with sensor_of(fake.port) as sensor:
-        report = await sensor.read()
+    sensor = sensor_of(fake.port)
+    report = await sensor.read()
     failures = [event for event in report.events if event.kind == "engine.job_failed"]
     assert len(failures) == OUTCOMES_TOLD_MAX + 1
     assert failures[-1].fields["jobs"] == 1000 - OUTCOMES_TOLD_MAX

@@ -60,7 +60,6 @@ async def test_what_the_daemon_says_is_on_the_board_and_what_happens_in_the_outb
         await eventually(lambda: clock.sleeping, "the watch to rest at last")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await sensor.close()
     assert await kinds(outbox) == ["engine.state", "engine.job_failed", "engine.state"]
 
 
@@ -73,7 +72,6 @@ async def test_where_no_daemon_is_it_is_looked_for_seldom_and_not_shown(outbox: 
     assert board.engines == []
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    await sensor.close()
     assert await kinds(outbox) == []
 
 
@@ -96,4 +94,3 @@ async def test_a_fault_of_the_sensor_ends_nothing_and_is_said(outbox: Outbox, mo
         assert board.sensors.by_name["cuzk"].failures >= 1
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await sensor.close()
