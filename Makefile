@@ -44,7 +44,7 @@ test: $(VENV)/.dev node_modules/.package-lock.json  ## the tests, at most 10 min
 test-long: $(VENV)/.dev node_modules/.package-lock.json  ## also the slow ones
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" $(PYTEST_ARGS)
 
-chaos: $(VENV)/.dev  ## everything that can happen, for PROVEWIRE_CHAOS_MINUTES (30), and every crash point; hours
+chaos: $(VENV)/.dev  ## everything that can happen, for PROVEWIRE_CHAOS_MINUTES (30), and every crash point
 	$(BIN)/python -m tests.chaos
 
 lint: $(VENV)/.dev  ## ruff, mypy --strict, clang-format
