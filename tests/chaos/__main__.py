@@ -1,9 +1,9 @@
 """``python -m tests.chaos``: the long version; then one table.
 
 Episodes of faults for PROVEWIRE_CHAOS_MINUTES (30), and every crash point of hub and agent PROVEWIRE_CHAOS_ROUNDS times
-(2: once before the effect, once after it), all from PROVEWIRE_CHAOS_SEED. Two lanes run side by side, each part a process
-of its own: the hub's crash points followed by the agent's, and the episodes. The table and what a part left are in
-build/chaos. Exit code 1: a promise was broken.
+(2: once before the effect, once after it), all from PROVEWIRE_CHAOS_SEED. Two lanes run side by side, each part a
+process of its own: the hub's crash points followed by the agent's, and the episodes. The table and what a part left are
+in build/chaos. Exit code 1: a promise was broken.
 """
 
 import json
@@ -132,7 +132,7 @@ def main() -> int:
     environment = {**os.environ, "PROVEWIRE_CHAOS_SEED": str(SEED)}
     running: list[subprocess.Popen[bytes]] = []
     for lane in LANES:
-        parts = "; ".join(f"{sys.executable} -m tests.chaos {part} || broken=1" for part in lane) + "; exit ${broken:-0}"
+        parts = "".join(f"{sys.executable} -m tests.chaos {part} || broken=1; " for part in lane) + "exit ${broken:-0}"
         running.append(subprocess.Popen(["/bin/sh", "-c", parts], cwd=ROOT, env=environment))
     codes = [child.wait() for child in running]
     report = together()
