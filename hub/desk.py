@@ -293,6 +293,9 @@ class Desk:
             self._notice_absence()
 
     def _fleet(self) -> list[Candidate]:
+        """Who may be given a job; nobody is asked while none waits."""
+        if not self._dispatch.queued():
+            return []
         return [_candidate(node) for node in self._registry.nodes() if node.state is NodeState.ONLINE and node.proves]
 
     async def _do(self, instruction: Assign | Expire) -> None:

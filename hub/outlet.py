@@ -12,8 +12,10 @@ from hub.traffic import Traffic
 from wire.limits import PROTOCOL
 from wire.reasons import WEBSOCKET_CLOSE_BASE, Reason
 
-ANSWER_DELAY_S = 0.25
+ANSWER_DELAY_MAX_S = 1.0
 """The acknowledgement of a status waits so long for company. What is stored is acknowledged at once."""
+ANSWERS_PER_HEARTBEAT = 10
+"""A peer that is told of short heartbeats is answered as much sooner."""
 REASONS = {int(reason) for reason in Reason}
 
 
@@ -28,7 +30,7 @@ class Outlet:
         failed: told the reason when the peer is gone or too slow. Nothing is sent after that.
     """
 
-    __slots__ = ("_channel", "_deadline_s", "_failed", "_frames", "_sender", "_shut", "_timer", "_traffic")
+    __slots__ = ("_channel", "_deadline_s", "_delay_s", "_failed", "_frames", "_sender", "_shut", "_timer", "_traffic")
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class Outlet:
         self._deadline_s = deadline_s
         self._frames = frames
         self._failed = failed
+        self._delay_s = 0.0
         self._shut = False
         self._timer: asyncio.TimerHandle | None = None
         self._sender: asyncio.Task[None] | None = None
@@ -57,10 +60,14 @@ class Outlet:
         self._shut = True
         self._stop_timer()
 
+    def opened(self, heartbeat_s: float) -> None:
+        """The peer was told to send something this often: answers may keep company from now on."""
+        self._delay_s = min(ANSWER_DELAY_MAX_S, heartbeat_s / ANSWERS_PER_HEARTBEAT)
+
     def soon(self) -> None:
-        """Send within `ANSWER_DELAY_S`."""
+        """Send within a tenth of a heartbeat."""
         if self._timer is None and not self._shut:
-            self._timer = asyncio.get_running_loop().call_later(ANSWER_DELAY_S, self.flush)
+            self._timer = asyncio.get_running_loop().call_later(self._delay_s, self.flush)
 
     def flush(self) -> None:
         """Send what there is."""

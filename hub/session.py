@@ -175,6 +175,7 @@ class Life:
         self._protocol.welcome(welcome)
         self.session_id = welcome.session
         self.opened = True
+        self._outlet.opened(welcome.heartbeat_s)
         self._outlet.flush()
         return True
 

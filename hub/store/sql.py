@@ -271,7 +271,7 @@ class SqlStore:
             sampled_at=sampled_at,
             left_out=left_out,
         )
-        result: IngestResult = await self.writer.submit_together(self._take, batch)
+        result: IngestResult = await self.writer.submit_together(self._take, batch, patient=stream is not Stream.JOBS)
         return result
 
     async def node_events(

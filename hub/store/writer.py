@@ -28,6 +28,8 @@ log = structlog.get_logger(__name__)
 
 QUEUE_MAX = 4096
 """Operations that may wait; further callers wait for room."""
+LINGER_S = 0.02
+"""How long patient operations wait for company when nothing else does: a commit costs the same for one as for many."""
 BATCH_MAX = 256
 """Operations of one transaction: what a crash can undo, and how long a reader of the result waits."""
 
@@ -44,6 +46,8 @@ class _Pending(Struct, eq=False):
     given: Any
     """What ``together`` takes, else the operation."""
     future: asyncio.Future[Any]
+    patient: bool = False
+    """Nobody waits for it but an acknowledgement."""
     result: Any = None
     error: BaseException | None = None
 
@@ -87,18 +91,21 @@ class Writer:
             StoreClosed: the store is shutting down.
             StoreUnavailable: the database could not take it.
         """
-        result: Result = await self._submit(None, operation)
+        result: Result = await self._submit(None, operation, patient=False)
         return result
 
-    async def submit_together(self, together: Together, given: Any) -> Any:
-        """The same for an operation that may share its statements with its neighbours."""
-        return await self._submit(together, given)
+    async def submit_together(self, together: Together, given: Any, *, patient: bool = False) -> Any:
+        """The same for an operation that may share its statements with its neighbours.
 
-    async def _submit(self, together: Together | None, given: Any) -> Any:
+        A patient one may wait `LINGER_S` for them.
+        """
+        return await self._submit(together, given, patient=patient)
+
+    async def _submit(self, together: Together | None, given: Any, *, patient: bool) -> Any:
         async with self._room:
             if self._closed:
                 raise StoreClosed("the store is closed; nothing was written")
-            pending = _Pending(together, given, self._loop.create_future())
+            pending = _Pending(together, given, self._loop.create_future(), patient)
             self._queue.put(pending)
             return await pending.future
 
@@ -130,14 +137,18 @@ class Writer:
         """Whatever waits, at least one; False once the end was reached."""
         batch: list[_Pending] = []
         item = self._queue.get()
+        until_s = time.monotonic() + LINGER_S
+        patient = True
         while True:
             if item is None:
                 return batch, False
             batch.append(item)
+            patient = patient and item.patient
             if len(batch) >= BATCH_MAX:
                 return batch, True
+            wait_s = max(0.0, until_s - time.monotonic()) if patient else 0.0
             try:
-                item = self._queue.get_nowait()
+                item = self._queue.get(timeout=wait_s) if wait_s > 0.0 else self._queue.get_nowait()
             except queue.Empty:
                 return batch, True
 
