@@ -15,6 +15,7 @@ from hub.api import (
     circuits,
     enroll,
     history,
+    incidents,
     jobs,
     live,
     login,
@@ -54,6 +55,7 @@ _TABLE: tuple[Route, ...] = (
     *live.ROUTES,
     *metrics.ROUTES,
     *ssh.ROUTES,
+    *incidents.ROUTES,
 )
 ROUTES: tuple[Route, ...] = (*_TABLE, openapi.serving(_TABLE))
 """Every route of the web side; `/agent` is the sessions' own."""

@@ -16,7 +16,8 @@ from aiohttp import web
 
 from hub import ports
 from hub.api import models, views
-from hub.bus import JobChanged, Message, NodeChanged, NodeGone, Resync
+from hub.api.incident_models import NODES_SHOWN, incidents_view
+from hub.bus import IncidentsChanged, JobChanged, Message, NodeChanged, NodeGone, Resync
 from hub.store.base import StoreError
 from hub.store.records import JobPicture
 from wire.jobs import ENDED
@@ -38,6 +39,9 @@ VIEWER_BYTES_MAX = 256 * 1024
 """What may wait for one viewer, or as much as the whole picture if that is more: less than it costs to begin anew."""
 SEQ_ZERO = b'{"seq":0,'
 """How an encoded message begins before a viewer's own number is put in."""
+
+KINDS = (NodeChanged, NodeGone, JobChanged, IncidentsChanged)
+"""Messages of the bus that change the picture."""
 
 Said = tuple[str, bytes]
 """Event name and JSON after its number."""
@@ -111,6 +115,7 @@ class Feed:
         self._readings_told_s = 0.0
         self._jobs_dirty: set[str] = set()
         self._jobs_changed: set[str] = set()
+        self._incidents_dirty = False
         self._dropped = 0
         self._wake = asyncio.Event()
         self._viewers: set[Viewer] = set()
@@ -153,7 +158,7 @@ class Feed:
 
     async def run(self) -> None:
         """Follow the bus until it closes."""
-        with self._app[ports.BUS].subscribe(kinds=(NodeChanged, NodeGone, JobChanged)) as subscription:
+        with self._app[ports.BUS].subscribe(kinds=KINDS) as subscription:
             await self._load()
             async with asyncio.TaskGroup() as tasks:
                 helpers = [tasks.create_task(self._flush()), tasks.create_task(self._beats())]
@@ -176,6 +181,8 @@ class Feed:
                 self._nodes_dirty.add(agent_id)
             case JobChanged(job=job):
                 self._jobs_changed.add(job.id)
+            case IncidentsChanged():
+                self._incidents_dirty = True
             case Resync():
                 await self._load()
                 for viewer in self._viewers:
@@ -204,6 +211,7 @@ class Feed:
                 lost_after_s=config.lost_after_s,
             ),
             nodes=nodes,  # type: ignore[arg-type]  # encoded already, one by one
+            incidents=incidents_view(self._app, nodes_max=NODES_SHOWN),
             jobs=jobs,  # type: ignore[arg-type]
         )
         encoded = msgspec.json.encode(whole)
@@ -264,6 +272,7 @@ class Feed:
             self._readings_told_s = now_s
             nodes |= self._readings_dirty
             self._readings_dirty = set()
+        incidents, self._incidents_dirty = self._incidents_dirty, False
         if not self._viewers:
             return  # whoever comes begins with the whole picture
         for number, agent_id in enumerate(nodes):
@@ -271,6 +280,9 @@ class Feed:
             view = None if node is None else views.node_view(self._app, node)
             self._say(agent_id, "node", models.LiveNode(seq=0, id=agent_id, node=view))
             await self._breathe(number)
+        if incidents:
+            view_now = incidents_view(self._app, nodes_max=NODES_SHOWN)
+            self._say("incidents", "incidents", models.LiveIncidents(seq=0, incidents=view_now))
         for job_id in jobs:
             if (picture := self._pictures.get(job_id)) is not None:
                 self._say(job_id, "job", models.LiveJob(seq=0, job=await views.job_view(self._app, picture)))

@@ -70,11 +70,11 @@ ROUTES = (
         method="GET",
         path="/api/v1/live",
         handler=live,
-        summary="Server-Sent Events: `snapshot`, then `node`, `job`, `beat`; bodies LiveSnapshot, LiveNode and so on",
+        summary="Server-Sent Events: `snapshot`, then `node`, `job`, `incidents`, `beat`: LiveSnapshot, LiveNode, ...",
         tag="live",
         answers={HTTPStatus.OK: Answer("The stream, without end", media=EVENT_STREAM)},
         deadline_s=None,
     ),
 )
-LIVE_MODELS = (models.LiveSnapshot, models.LiveNode, models.LiveJob, models.LiveBeat)
+LIVE_MODELS = (models.LiveSnapshot, models.LiveNode, models.LiveJob, models.LiveIncidents, models.LiveBeat)
 """Bodies that stand in no answer of their own; OpenAPI describes them all the same."""

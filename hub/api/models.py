@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from hub.api.fallback import FallbackView
+from hub.api.incident_models import IncidentsView
 from hub.api.readings import EngineView, GpuView, HostView
 from wire.jobs import Name, Sha256, Uuid
 
@@ -364,6 +365,14 @@ class LiveSnapshot(Struct, frozen=True, kw_only=True):
     hub: HubView
     nodes: list[NodeView]
     jobs: list[JobView]
+    incidents: IncidentsView
+
+
+class LiveIncidents(Struct, frozen=True):
+    """What many nodes suffer from alike, and what is wrong on the hub's own side."""
+
+    seq: int
+    incidents: IncidentsView
 
 
 class LiveNode(Struct, frozen=True):

@@ -209,7 +209,7 @@ def ssh_view(app: web.Application, node: Node) -> SshView:
     return SshView(
         node=node.id,
         name=node.name,
-        fallback=fallback_view(app, node.id),
+        fallback=fallback_view(app, node),
         target=None if reach.target is None else str(reach.target),
         source=None if reach.target is None else reach.source.value,
         host_keys=_keys(reach.host_keys),

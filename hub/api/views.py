@@ -124,7 +124,7 @@ def node_view(app: web.Application, node: Node, *, whole: bool = False) -> model
         epoch=node.epoch,
         labels=node.labels,
         enrolled_at_ms=node.created_at_ms,
-        fallback=fallback_view(app, node.id),
+        fallback=fallback_view(app, node),
     )
 
 

@@ -1,0 +1,131 @@
+"""Bodies about incidents and ladders, and how they are made."""
+
+from typing import Annotated
+
+from aiohttp import web
+from msgspec import Meta, Struct
+
+from hub import ports
+from hub.ssh.cause import REMEDIES
+from hub.ssh.looking import Ladder
+from hub.ssh.verdict import Incident, Problem
+from wire.jobs import Uuid
+
+NODES_SHOWN = 50
+"""Of an incident's nodes, in the live picture."""
+
+AtMs = Annotated[int, Meta(description="Unix time in milliseconds, by the hub's clock")]
+
+
+class ProblemView(Struct, frozen=True):
+    """Something wrong on the hub's own side of the ways in, or just made good."""
+
+    cause: str
+    sentence: str
+    remedy: str
+    since_ms: AtMs
+
+
+class NodeName(Struct, frozen=True):
+    """A node."""
+
+    id: Uuid
+    name: str
+
+
+class IncidentView(Struct, frozen=True, kw_only=True):
+    """Many nodes, one cause."""
+
+    cause: str
+    headline: Annotated[str, Meta(description="58 of 60 nodes, one cause: identity refused")]
+    count: Annotated[int, Meta(description="how many nodes")]
+    fleet: Annotated[int, Meta(description="how many nodes have a way in")]
+    since_ms: AtMs
+    ours: Annotated[bool, Meta(description="the cause lies on the hub's side by its nature")]
+    remedy: str
+    nodes: list[NodeName]
+
+
+class IncidentsView(Struct, frozen=True, kw_only=True):
+    """Incidents, and what the hub found wrong with itself: at the same time, neither said to be the other's reason."""
+
+    incidents: list[IncidentView]
+    problems: list[ProblemView]
+    lost: Annotated[int, Meta(description="lost nodes with a way in: those the hub looks after by ssh")]
+    under_way: Annotated[int, Meta(description="attempts of the hub's own at this moment")]
+    paused: Annotated[str, Meta(description="why the hub tries nothing by itself now; empty if it does")]
+    examined_at_ms: Annotated[int | None, Meta(description="when the hub last looked at its own side")]
+
+
+class StepView(Struct, frozen=True):
+    """One rung."""
+
+    rung: str
+    state: Annotated[str, Meta(description="ok, warning, failed, unknown")]
+    sentence: str
+    detail: str
+
+
+class LadderView(Struct, frozen=True, kw_only=True):
+    """What a look at a node by SSH found, from its name to its clock."""
+
+    node: Uuid
+    node_name: str
+    attempt: Annotated[Uuid, Meta(description="the attempt it was made with")]
+    at_ms: AtMs
+    duration_s: float
+    cause: str
+    summary: str
+    provers: Annotated[str, Meta(description="what is known of its provers while no session tells; empty if one does")]
+    next_look_s: Annotated[float | None, Meta(description="until the hub looks again by itself; null: it is not lost")]
+    steps: list[StepView]
+
+
+def problem_view(problem: Problem) -> ProblemView:
+    """With what to do about it."""
+    return ProblemView(problem.cause.value, problem.sentence, REMEDIES[problem.cause], problem.since_ms)
+
+
+def incidents_view(app: web.Application, *, nodes_max: int | None = None) -> IncidentsView:
+    """As last told; ``nodes_max`` of each incident's nodes, or all."""
+    watch = app[ports.SSH_WATCH]
+    incidents, problems = watch.told
+    return IncidentsView(
+        incidents=[_incident_view(app, incident, nodes_max) for incident in incidents],
+        problems=[problem_view(problem) for problem in problems],
+        lost=watch.lost,
+        under_way=watch.under_way,
+        paused=watch.paused,
+        examined_at_ms=watch.examined_at_ms,
+    )
+
+
+def _incident_view(app: web.Application, incident: Incident, nodes_max: int | None) -> IncidentView:
+    known = ((node_id, app[ports.REGISTRY].node(node_id)) for node_id in incident.nodes[:nodes_max])
+    return IncidentView(
+        cause=incident.cause.value,
+        headline=incident.headline,
+        count=len(incident.nodes),
+        fleet=incident.fleet,
+        since_ms=incident.since_ms,
+        ours=incident.ours,
+        remedy=incident.remedy,
+        nodes=[NodeName(node_id, node_id if node is None else node.name) for node_id, node in known],
+    )
+
+
+def ladder_view(app: web.Application, ladder: Ladder, node_name: str, provers: str) -> LadderView:
+    """One look."""
+    next_s = app[ports.SSH_WATCH].next_look_s(ladder.node_id)
+    return LadderView(
+        node=ladder.node_id,
+        node_name=node_name,
+        attempt=ladder.attempt,
+        at_ms=ladder.at_ms,
+        duration_s=round(ladder.duration_s, 3),
+        cause=ladder.cause.value,
+        summary=ladder.summary,
+        provers=provers,
+        next_look_s=None if next_s is None else round(next_s, 1),
+        steps=[StepView(step.rung.value, step.state.value, step.sentence, step.detail) for step in ladder.steps],
+    )
