@@ -24,7 +24,7 @@ from prometheus_client.core import (
 from prometheus_client.process_collector import ProcessCollector
 
 from hub import bus, ports, verify
-from hub.api import feed, log_follow, models, node_metrics
+from hub.api import feed, log_follow, models, node_metrics, ssh_metrics
 from hub.api.artifacts import UPLOADS, UPLOADS_MAX
 from hub.api.route import Answer, Route
 from hub.api.views import reason_name
@@ -106,6 +106,7 @@ class Scrape:
         yield from self._traffic()
         yield from self._fleet()
         yield from self._viewers()
+        yield from ssh_metrics.families(self._app)
         skipped = CounterMetricFamily("provewire_log_records_skipped", "Passed over in streams of readers too slow.")
         skipped.add_metric((), self._app[log_follow.LOG_FOLLOWERS].skipped)
         yield skipped
