@@ -1,7 +1,8 @@
 """``provewire supervise agent ...``: the restart rules of the systemd unit, for containers without systemd.
 
 Restarts for ever with a growing wait, but not after exit 64 (usage or configuration), which a restart cannot mend.
-Stopping the supervisor stops its child by SIGTERM; workers run in sessions of their own and are left alone.
+Stopping the supervisor stops its child by SIGTERM; workers run in sessions of their own and are left alone. SIGHUP has
+it start its child anew at once, as ``systemctl restart`` would; one that does not end is killed.
 """
 
 import argparse
@@ -19,6 +20,8 @@ SUPERVISED = ("agent", "hub", "worker")
 
 RESTART_FIRST_S = 2.0
 RESTART_MAX_S = 120.0
+RENEW_KILL_S = 15.0
+"""For a child to end that is to be started anew; one that is stuck cannot be asked."""
 STABLE_S = 60.0
 """A run this long counts as healthy: the next wait is the first one again."""
 
@@ -49,6 +52,7 @@ class Supervisor:
         self._argv = argv
         self._say = say
         self._stopping = False
+        self._renewing = False
         # A self-pipe: a signal that lands between a check and a wait still ends the wait.
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
@@ -58,13 +62,20 @@ class Supervisor:
         signal.set_wakeup_fd(self._wake_write, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_stop)
+        signal.signal(signal.SIGHUP, self._on_renew)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # only so that the child's end wakes us
         failures = 0
         while True:
             started_s = time.monotonic()
             code = self._one_run()
-            if self._stopping or code == EXIT_OK:
-                return EXIT_OK if self._stopping else code
+            if self._stopping:
+                return EXIT_OK
+            if self._renewing:
+                self._say(f"supervise: it ended ({describe(code)}) and is started anew, as asked")
+                self._renewing, failures = False, 0
+                continue
+            if code == EXIT_OK:
+                return code
             if code == EXIT_USAGE:
                 self._say("supervise: it exited with 64 (usage or configuration): a restart cannot mend that; stopping")
                 return code
@@ -72,33 +83,51 @@ class Supervisor:
             self._say(f"supervise: it ended ({describe(code)}); restarting in {wait_s:g} s")
             if self._wait(wait_s):
                 return EXIT_OK
+            if self._renewing:
+                self._renewing, failures = False, 0
 
     def _one_run(self) -> int:
         with subprocess.Popen(self._argv) as child:  # noqa: S603 - our own program
             told = False
+            kill_s: float | None = None
             while child.poll() is None:
-                if self._stopping and not told:
+                if (self._stopping or self._renewing) and not told:
                     child.terminate()
                     told = True
-                self._wait(None, until_stop=not told)
+                    kill_s = None if self._stopping else time.monotonic() + RENEW_KILL_S
+                self._wait(
+                    None if kill_s is None else max(0.0, kill_s - time.monotonic()), until_told=not told, once=True
+                )
+                if kill_s is not None and time.monotonic() >= kill_s:
+                    child.kill()
+                    kill_s = None
             return child.returncode
 
-    def _wait(self, timeout_s: float | None, *, until_stop: bool = True) -> bool:
-        """Sleep until a signal or the time is up; whether we are to stop."""
+    def _wait(self, timeout_s: float | None, *, until_told: bool = True, once: bool = False) -> bool:
+        """Sleep until the time is up; whether we are to stop.
+
+        Args:
+            timeout_s: how long; None for ever.
+            until_told: an order, given already or meanwhile, ends it.
+            once: any signal ends it.
+        """
         import select  # noqa: PLC0415 - only this command waits this way
 
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
-        while not (until_stop and self._stopping):
+        while not (until_told and (self._stopping or self._renewing)):
             left_s = None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
             if not select.select([self._wake_read], [], [], left_s)[0]:
                 break
             os.read(self._wake_read, 4096)
-            if deadline_s is None:
+            if once:
                 break
         return self._stopping
 
     def _on_stop(self, *_: object) -> None:
         self._stopping = True
+
+    def _on_renew(self, *_: object) -> None:
+        self._renewing = True
 
 
 def describe(returncode: int) -> str:

@@ -9,9 +9,9 @@ import shlex
 
 SECTION = re.compile(r"^== ([a-z_]+)$", re.MULTILINE)
 
-_LIMIT = 'limited() { if command -v timeout >/dev/null 2>&1; then timeout 10 "$@"; else "$@"; fi; }\n'
+LIMIT = 'limited() { if command -v timeout >/dev/null 2>&1; then timeout 10 "$@"; else "$@"; fi; }\n'
 
-_KIND = r"""
+KIND = r"""
 kind() {
   printf '%s\n' "$1" | awk '
     NR > 12 {exit}
@@ -25,7 +25,7 @@ words() { tr '\0\n' '\n ' 2>/dev/null < "$1/cmdline"; }
 """What a process of ours is, by its command line, a word a line: ``agent``, ``worker``, ``supervise``, ``cuzk``. Exactly:
 an editor that has the agent's log open is no agent, nor is the shell that runs this very script."""
 
-_PROCESSES = r"""
+PROCESSES = r"""
 for d in /proc/[0-9]*; do
   c=$(words "$d" 2>/dev/null) || continue
   case "$c" in *provewire*|*cli.main*|*cuzk*) ;; *) continue ;; esac
@@ -37,11 +37,11 @@ for d in /proc/[0-9]*; do
 done
 """
 
-LOOK = f"""{_LIMIT}{_KIND}
+LOOK = f"""{LIMIT}{KIND}
 echo '== system'
 uname -sr; cat /etc/hostname 2>/dev/null
 if [ -d /run/systemd/system ]; then echo systemd; else echo no systemd; fi
-echo '== processes'{_PROCESSES}
+echo '== processes'{PROCESSES}
 echo '== gpu_processes'
 hung=''
 if command -v nvidia-smi >/dev/null 2>&1; then
@@ -108,28 +108,8 @@ def local_status(nonce: str) -> str:
     Where the usual data directory has no agent, those of running agents are asked. Nothing is run but the ``provewire``
     of the login's own path or of the usual place: what a stranger's process calls itself is no command.
     """
-    return f"{_LIMIT}{_KIND}\nnonce={shlex.quote(nonce)}\necho '== frame'{_FRAME}"
+    return f"{LIMIT}{KIND}\nnonce={shlex.quote(nonce)}\necho '== frame'{_FRAME}"
 
-
-RESTART_AGENT = f"""{_LIMIT}{_KIND}
-echo '== before'{_PROCESSES}
-echo '== restart'
-if [ -d /run/systemd/system ] && systemctl cat provewire-agent >/dev/null 2>&1; then
-  limited systemctl restart provewire-agent 2>&1; echo "systemctl: $?"
-else
-  found=''
-  for d in /proc/[0-9]*; do
-    c=$(words "$d" 2>/dev/null) || continue
-    case "$c" in *provewire*|*cli.main*) ;; *) continue ;; esac
-    case "$(kind "$c")" in agent) kill -TERM "${{d#/proc/}}" && found="$found ${{d#/proc/}}" ;; esac
-  done
-  if [ -n "$found" ]; then echo "told$found to stop; the supervisor starts it again"; else echo 'no agent runs'; fi
-fi
-echo '== after'
-sleep 2{_PROCESSES}
-"""
-"""Restarts the agent and nothing else: workers and other provers are processes of their own and are listed before and
-after, so that everybody sees that they are the same."""
 
 _KEYS_FILE = r"""
 u=${keys_user:-$(id -un)}

@@ -24,7 +24,7 @@ def test_waits_grow_to_a_cap_and_start_over_after_a_stable_run() -> None:
 
 @pytest.fixture
 def kept_signals() -> object:
-    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
     before = {number: signal.getsignal(number) for number in numbers}
     wakeup = signal.set_wakeup_fd(-1)
     yield
@@ -75,3 +75,50 @@ def test_stopping_it_stops_its_child_and_ends_with_0() -> None:
         os.kill(supervisor.pid, signal.SIGTERM)
         assert supervisor.wait(timeout=30) == 0
         assert supervisor.stdout.read() == ""  # the child is gone: nobody holds the pipe
+
+
+WAITING = """
+import signal, sys
+from pathlib import Path
+if "stuck" in sys.argv:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+with Path(sys.argv[1]).open("a") as file:
+    file.write("run\\n")
+print("up", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize("stuck", [[], ["stuck"]], ids=["well", "stuck"])
+def test_it_starts_its_child_anew_when_told_also_one_that_is_stuck(tmp_path: Path, stuck: list[str]) -> None:
+    runs = tmp_path / "runs"
+    code = (
+        "import sys; from cli import supervise; supervise.RENEW_KILL_S = 0.2;"
+        f"sys.exit(supervise.Supervisor([sys.executable, '-c', {WAITING!r}, {str(runs)!r}, *{stuck!r}]).run())"
+    )
+    argv = [sys.executable, "-c", code]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as supervisor:
+        assert supervisor.stdout is not None
+        for number in range(3):
+            assert supervisor.stdout.readline() == "up\n"
+            assert runs.read_text() == "run\n" * (number + 1)
+            supervisor.send_signal(signal.SIGHUP if number < 2 else signal.SIGKILL if stuck else signal.SIGTERM)
+        if stuck:
+            return
+        assert supervisor.wait(timeout=20) == 0
+        assert supervisor.stderr is not None
+        assert supervisor.stderr.read().count("started anew, as asked") == 2
+
+
+def test_it_does_not_wait_with_a_child_that_is_down_when_told(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", SCRIPT, str(tmp_path / "count"), "6", "64"]
+    code = (
+        "import sys; from cli import supervise; supervise.RESTART_FIRST_S = 600.0;"
+        f"sys.exit(supervise.Supervisor({argv!r}).run())"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as supervisor:
+        assert supervisor.stderr is not None
+        assert "restarting in" in supervisor.stderr.readline()
+        supervisor.send_signal(signal.SIGHUP)
+        assert supervisor.wait(timeout=20) == 64
+    assert (tmp_path / "count").read_text() == "2"

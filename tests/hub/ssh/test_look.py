@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hub.ssh.ladder import Rung, State, beyond
-from hub.ssh.scripts import LOOK, RESTART_AGENT, local_status, sections
+from hub.ssh.scripts import LOOK, local_status, sections
 from tests.hub.ssh.test_scripts import SHELLS
 
 NONCE = "0f" * 16
@@ -125,21 +125,6 @@ def test_what_only_names_us_is_none_of_ours_and_neither_is_the_look_itself(
         found = look(sh, f"{LOOK}\n{local_status(NONCE)}", tmp_path)
     assert lines_of(found, pid) == []
     assert "limited" not in found["processes"]
-
-
-def test_the_agent_is_told_to_stop_and_nobody_else(sh: str, tmp_path: Path) -> None:
-    with (
-        as_module(tmp_path, "agent") as agent,
-        as_module(tmp_path, "worker") as worker,
-        installed(tmp_path, "agent") as other,
-    ):
-        # Not the agents of whoever else uses this machine: the same script, over these processes only.
-        script = RESTART_AGENT.replace("/proc/[0-9]*", f"/proc/{agent} /proc/{worker} /proc/{other}")
-        found = look(sh, script.replace("/run/systemd/system", "/nonexistent"), tmp_path)
-        assert found["restart"] == f"told {agent} {other} to stop; the supervisor starts it again"
-        for moment in ("before", "after"):
-            assert len(lines_of({"processes": found[moment]}, worker)) == 1
-        assert lines_of({"processes": found["after"]}, agent) == []
 
 
 def test_a_driver_that_hangs_is_asked_once_and_said(sh: str, tmp_path: Path) -> None:
