@@ -29,6 +29,7 @@ SERVER = "provewire"
 FILES = {
     "/": ("index.html", "text/html"),
     "/page.js": ("page.js", "text/javascript"),
+    "/fallback.js": ("fallback.js", "text/javascript"),
     "/page.css": ("page.css", "text/css"),
     "/favicon.svg": ("favicon.svg", "image/svg+xml"),
 }

@@ -160,7 +160,7 @@ const NODE_DRAWINGS = [
       parts.push(make("p", "says", `last session ended ${reason.code} ${reason.name}: ${reason.detail}`));
     }
     if (node.state === "never") parts.push(make("p", "says", "enrolled, and not heard since"));
-    return parts;
+    return parts.concat(fallbackParts(node));
   },
   (node) => {
     const parts = [];
@@ -435,8 +435,12 @@ const TAKES = {
     for (const job of data.jobs) jobs.set(job.id, job);
     at("insecure").hidden = !data.hub.insecure;
     say(at("about"), `hub ${data.hub.id} · version ${data.hub.version} · stale after ${data.hub.stale_after_s} s, lost after ${data.hub.lost_after_s} s`);
+    drawIncidents(data.incidents);
     drawNodes();
     drawJobs();
+  },
+  incidents(data) {
+    drawIncidents(data.incidents);
   },
   node(data) {
     if (data.node === null) nodes.delete(data.id);
@@ -500,4 +504,4 @@ at("jobs-more").addEventListener("click", () => {
   drawJobs();
 });
 window.setInterval(tick, 1000);
-open();
+window.addEventListener("DOMContentLoaded", open); // once fallback.js is there too

@@ -57,8 +57,9 @@ def test_the_markup_has_no_script_or_handler_and_names_no_other_host(name: str) 
                 assert target in {*page.FILES, "/login", "/logout"}, target
 
 
-def test_the_script_never_makes_markup_or_code_of_text() -> None:
-    text = (FOLDER / "page.js").read_text()
+@pytest.mark.parametrize("name", ["page.js", "fallback.js"])
+def test_the_script_never_makes_markup_or_code_of_text(name: str) -> None:
+    text = (FOLDER / name).read_text()
     makes_markup = r"innerHTML|outerHTML\s*=[^=]|insertAdjacentHTML|document\.write|srcdoc|\.style\b"
     makes_code = r"\beval\b|new Function|javascript:|set(?:Timeout|Interval)\([\"'`]"
     assert re.findall(f"{makes_markup}|{makes_code}", text) == []
