@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from types import TracebackType
 from typing import Self
 
@@ -9,21 +10,27 @@ CHUNK_BYTES = 64 * 1024
 
 
 class Relay:
-    """Every connection to ``port`` goes on to ``target_port``. An async context manager."""
+    """Every connection to ``port`` goes on to ``target_port``. An async context manager.
 
-    def __init__(self, target_port: int) -> None:
+    Args:
+        target_port: where to.
+        tls: ends TLS here; what is counted is what is inside.
+    """
+
+    def __init__(self, target_port: int, tls: ssl.SSLContext | None = None) -> None:
         self.up_bytes = 0
         """From those who dial."""
         self.down_bytes = 0
         self.port = 0
         self._target_port = target_port
+        self._tls = tls
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
         self._idle = asyncio.Event()
         self._idle.set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
