@@ -1,8 +1,8 @@
 """What the daemon itself costs a node, without cards and with 1 and 8 of them: ``python -m bench.agent``.
 
-Real agents with ``--observe`` (no worker, no job) push to a real hub through a relay that counts bytes; one more does it
-over TLS. Each enrols in a first run, whose memory is looked at too, and is measured in the second. Cards are those of
-the tests' fake NVML library, whose load, power and temperatures move twice a second as on a busy node; without a C
+Real agents with ``--observe`` (no worker, no job) push to a real hub through a relay that counts bytes; one more does
+so over TLS. Each enrols in a first run, whose memory is looked at too, and is measured in the second. Cards are those
+of the tests' fake NVML library, whose load, power and temperatures move twice a second as on a busy node; without a C
 compiler these two parts are left out, visibly. CPU and memory are the kernel's figures. The agent's child that reads
 NVML is listed apart; CPU is judged with it, memory of the daemon itself, and the proportional memory of both is shown.
 """
