@@ -30,6 +30,7 @@ FILES = {
     "/": ("index.html", "text/html"),
     "/page.js": ("page.js", "text/javascript"),
     "/fallback.js": ("fallback.js", "text/javascript"),
+    "/reach.js": ("reach.js", "text/javascript"),
     "/page.css": ("page.css", "text/css"),
     "/favicon.svg": ("favicon.svg", "image/svg+xml"),
 }

@@ -54,7 +54,9 @@ function fallbackParts(node) {
   if (way.provers) parts.push(make("p", "says", way.provers));
   if (node.state !== "online" && way.found !== null) parts.push(make("p", "says", `by ssh ${clock(way.looked_at_ms)}: ${way.found}`));
   if (way.via_ssh_at_ms !== null) parts.push(make("span", "small", `what stands here came via ssh, ${clock(way.via_ssh_at_ms)}`));
-  const line = make("span", "small fallback", way.sentence);
+  const line = make("button", "reach small fallback", way.sentence);
+  line.type = "button";
+  line.dataset.reach = node.id; // reach.js shows the way in
   line.dataset.kind = FALLBACK_KIND[way.state] || "off";
   if (way.state === "broken" && way.remedy) line.title = way.remedy;
   parts.push(line);
