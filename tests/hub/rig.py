@@ -22,7 +22,7 @@ from websockets.typing import Subprotocol
 
 from hub import ports
 from hub.app import Background, make_app
-from hub.clock import SystemClock
+from hub.clock import Clock, SystemClock
 from hub.config import Config
 from hub.ids import uuid7
 from hub.keys import verify_signature
@@ -66,6 +66,22 @@ class FakeClock:
 
     def move(self, seconds: float) -> None:
         self.now_s += seconds
+
+
+class JumpingClock(SystemClock):
+    """The machine's clocks, and what a test does not want to wait for."""
+
+    def __init__(self) -> None:
+        self.ahead_s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead_s
+
+    def time_ms(self) -> int:
+        return super().time_ms() + round(self.ahead_s * 1000)
+
+    def jump(self, seconds: float) -> None:
+        self.ahead_s += seconds
 
 
 class RunningHub:
@@ -174,12 +190,12 @@ def toy_files() -> Toy:
 
 
 @asynccontextmanager
-async def running_hub(data_dir: Path, **settings: Any) -> AsyncIterator[RunningHub]:
+async def running_hub(data_dir: Path, *, clock: Clock | None = None, **settings: Any) -> AsyncIterator[RunningHub]:
     """A hub on a free port, stopped at the end as SIGTERM stops it."""
     stop = asyncio.Event()
     background = Background(stop)
     config = Config(data_dir=data_dir, listen_port=0, **settings)
-    app = make_app(config, SystemClock(), tasks=background, tell_systemd=lambda _text: None)
+    app = make_app(config, clock or SystemClock(), tasks=background, tell_systemd=lambda _text: None)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
     await runner.setup()
     try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hub import ports
+from hub.clock import Clock
 from hub.ssh.book import Asked
 from hub.ssh.client import listeners
 from hub.ssh.desk import SshDesk
@@ -67,13 +68,13 @@ def host_key_of(server: Sshd) -> str:
 
 
 @asynccontextmanager
-async def fleet(folder: Path, **settings: Any) -> AsyncIterator[Fleet]:
+async def fleet(folder: Path, *, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Fleet]:
     """A hub whose control sockets lie in a folder short enough, and nothing left of it at the end."""
     runtime = Path(tempfile.mkdtemp(prefix="pw", dir="/tmp"))
     usual: dict[str, Any] = {"ssh_runtime_dir": runtime, "ssh_connect_timeout_s": 5}
     try:
-        (folder / "hub").mkdir(mode=0o700)
-        async with AsyncExitStack() as stack, running_hub(folder / "hub", **usual | settings) as hub:
+        (folder / "hub").mkdir(mode=0o700, exist_ok=True)
+        async with AsyncExitStack() as stack, running_hub(folder / "hub", clock=clock, **usual | settings) as hub:
             yield Fleet(hub, folder, stack)
     finally:
         for path in await asyncio.to_thread(lambda: list(runtime.iterdir())):
