@@ -57,7 +57,7 @@ def test_the_markup_has_no_script_or_handler_and_names_no_other_host(name: str) 
                 assert target in {*page.FILES, "/login", "/logout"}, target
 
 
-@pytest.mark.parametrize("name", ["page.js", "fallback.js"])
+@pytest.mark.parametrize("name", ["page.js", "fallback.js", "reach.js"])
 def test_the_script_never_makes_markup_or_code_of_text(name: str) -> None:
     text = (FOLDER / name).read_text()
     makes_markup = r"innerHTML|outerHTML\s*=[^=]|insertAdjacentHTML|document\.write|srcdoc|\.style\b"
