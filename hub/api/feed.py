@@ -1,14 +1,17 @@
 """One picture of fleet and jobs for all browsers: changes are read and encoded once, however many look on.
 
-Changes of state are told at once, readings twice a second at most. Each viewer has one slot for each subject, holding
-its latest picture, which all viewers share: a slow viewer loses intermediate pictures. When more waits for it than the
-whole picture has, its slots are emptied and it gets the whole picture again. Nothing here waits for a viewer, and
-nothing holds the loop for longer than some pictures take.
+Changes of state are told at once, a node's readings twice a second at most, each node in its own time. Each viewer has
+one slot for each subject, holding its latest picture, which all viewers share: a slow viewer loses intermediate
+pictures, and what is urgent overtakes the readings that wait for it. When more waits for it than the whole picture has,
+its slots are emptied and it gets the whole picture again. Nothing here waits for a viewer, and nothing holds the loop
+for longer than some pictures take.
 """
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 
 import msgspec
 import structlog
@@ -27,7 +30,7 @@ log = structlog.get_logger(__name__)
 COALESCE_S = 0.03
 """Between two rounds of changes: a bound on the work that a busy fleet makes, too short for people to notice."""
 READINGS_S = 0.5
-"""Between two rounds of changed readings."""
+"""Between two pictures of a node that have only new readings."""
 PICTURES_AT_ONCE = 20
 """Pictures made before others get their turn on the loop."""
 BEAT_S = 5.0
@@ -37,6 +40,8 @@ JOBS_MAX = 300
 VIEWERS_MAX = 64
 VIEWER_BYTES_MAX = 256 * 1024
 """What may wait for one viewer, or as much as the whole picture if that is more: less than it costs to begin anew."""
+PIECE_BYTES = 128 * 1024
+"""Handed to a viewer at once: a change of state waits for no more than this to be taken."""
 SEQ_ZERO = b'{"seq":0,'
 """How an encoded message begins before a viewer's own number is put in."""
 
@@ -55,22 +60,25 @@ class Viewer:
     """One live stream's slots."""
 
     def __init__(self) -> None:
+        self._urgent: dict[str, Said] = {}
         self._slots: dict[str, Said] = {}
         self._bytes = 0
         self._wake = asyncio.Event()
         self._whole = True
         self.bytes_max = VIEWER_BYTES_MAX
+        """What may wait; without bound while the whole picture, that bounds it, is being made."""
         self.closed = False
         self.dropped = 0
         """How often it was too slow and got the whole picture again."""
 
-    def put(self, slot: str, said: Said) -> None:
-        """Set a slot's latest picture."""
+    def put(self, slot: str, said: Said, *, urgent: bool = False) -> None:
+        """Set a slot's latest picture; what was urgent before and was not taken yet stays so."""
         if self._whole:
             return  # the whole picture, taken later than this, is on its way
-        previous = self._slots.pop(slot, None)
+        slots = self._urgent if urgent or slot in self._urgent else self._slots
+        previous = self._slots.pop(slot, None) or self._urgent.pop(slot, None)
         self._bytes += len(said[1]) - (0 if previous is None else len(previous[1]))
-        self._slots[slot] = said
+        slots[slot] = said
         if self._bytes > self.bytes_max:
             self.dropped += 1
             self.start_over()
@@ -78,6 +86,7 @@ class Viewer:
 
     def start_over(self) -> None:
         """Forget what waits; the whole picture comes next."""
+        self._urgent.clear()
         self._slots.clear()
         self._bytes = 0
         self._whole = True
@@ -89,19 +98,25 @@ class Viewer:
         self._wake.set()
 
     async def next(self) -> list[Said] | None:
-        """What waits, at least one; None for the whole picture. An empty list once the stream is closed."""
-        while not (self._slots or self._whole or self.closed):
+        """A piece of what waits, at least one; None for the whole picture. An empty list once the stream is closed."""
+        while not (self._urgent or self._slots or self._whole or self.closed):
             self._wake.clear()
             await self._wake.wait()
         if self.closed:
             return []
         if self._whole:
             self._whole = False
+            self.bytes_max = sys.maxsize
             return None
-        waiting = list(self._slots.values())
-        self._slots.clear()
-        self._bytes = 0
-        return waiting
+        piece: list[Said] = []
+        size_bytes = 0
+        for slots in (self._urgent, self._slots):
+            while slots and size_bytes < PIECE_BYTES:
+                said = slots.pop(next(iter(slots)))
+                size_bytes += len(said[1])
+                piece.append(said)
+        self._bytes -= size_bytes
+        return piece
 
 
 class Feed:
@@ -112,7 +127,8 @@ class Feed:
         self._pictures: dict[str, JobPicture] = {}
         self._nodes_dirty: set[str] = set()
         self._readings_dirty: set[str] = set()
-        self._readings_told_s = 0.0
+        self._told_s: dict[str, float] = {}
+        """When each node's picture was last told."""
         self._jobs_dirty: set[str] = set()
         self._jobs_changed: set[str] = set()
         self._incidents_dirty = False
@@ -175,10 +191,11 @@ class Feed:
         match message:
             case NodeChanged(node=node):
                 (self._nodes_dirty if message.of_state else self._readings_dirty).add(node.id)
-                if message.jobs:
+                if message.jobs and self._pictures:
                     self._jobs_dirty.update(item.job for item in node.progress if item.job in self._pictures)
             case NodeGone(agent_id=agent_id):
                 self._nodes_dirty.add(agent_id)
+                self._readings_dirty.discard(agent_id)
             case JobChanged(job=job):
                 self._jobs_changed.add(job.id)
             case IncidentsChanged():
@@ -267,25 +284,37 @@ class Feed:
         self._trim()
         jobs, self._jobs_dirty = self._jobs_dirty, set()
         nodes, self._nodes_dirty = self._nodes_dirty, set()
-        now_s = self._app[ports.CLOCK].monotonic()
-        if now_s - self._readings_told_s >= READINGS_S:
-            self._readings_told_s = now_s
-            nodes |= self._readings_dirty
-            self._readings_dirty = set()
         incidents, self._incidents_dirty = self._incidents_dirty, False
         if not self._viewers:
+            self._readings_dirty.clear()
             return  # whoever comes begins with the whole picture
-        for number, agent_id in enumerate(nodes):
-            node = self._app[ports.REGISTRY].node(agent_id)
-            view = None if node is None else views.node_view(self._app, node)
-            self._say(agent_id, "node", models.LiveNode(seq=0, id=agent_id, node=view))
+        due = self._readings_due(self._app[ports.CLOCK].monotonic()) - nodes
+        for number, agent_id in enumerate((*nodes, *due)):
+            self._say_node(agent_id, urgent=agent_id in nodes)
             await self._breathe(number)
         if incidents:
             view_now = incidents_view(self._app, nodes_max=NODES_SHOWN)
-            self._say("incidents", "incidents", models.LiveIncidents(seq=0, incidents=view_now))
+            self._say("incidents", "incidents", models.LiveIncidents(seq=0, incidents=view_now), urgent=True)
         for job_id in jobs:
             if (picture := self._pictures.get(job_id)) is not None:
-                self._say(job_id, "job", models.LiveJob(seq=0, job=await views.job_view(self._app, picture)))
+                view = await views.job_view(self._app, picture)
+                self._say(job_id, "job", models.LiveJob(seq=0, job=view), urgent=True)
+
+    def _readings_due(self, now_s: float) -> set[str]:
+        """Nodes with new readings that were not told of lately; the others wait for their time."""
+        due = {one for one in self._readings_dirty if now_s - self._told_s.get(one, -inf) >= READINGS_S}
+        self._readings_dirty -= due
+        return due
+
+    def _say_node(self, agent_id: str, *, urgent: bool) -> None:
+        node = self._app[ports.REGISTRY].node(agent_id)
+        if node is None:
+            self._told_s.pop(agent_id, None)
+            self._say(agent_id, "node", models.LiveNode(seq=0, id=agent_id, node=None), urgent=True)
+            return
+        self._told_s[agent_id] = self._app[ports.CLOCK].monotonic()
+        view = views.node_view(self._app, node)
+        self._say(agent_id, "node", models.LiveNode(seq=0, id=agent_id, node=view), urgent=urgent)
 
     async def _beats(self) -> None:
         while True:
@@ -299,12 +328,14 @@ class Feed:
             for node in self._app[ports.REGISTRY].nodes()
             if node.connected and node.last_heard_at_ms is not None
         }
-        self._say("beat", "beat", models.LiveBeat(seq=0, time_ms=self._app[ports.CLOCK].time_ms(), heard=heard))
+        self._say(
+            "beat", "beat", models.LiveBeat(seq=0, time_ms=self._app[ports.CLOCK].time_ms(), heard=heard), urgent=True
+        )
 
-    def _say(self, slot: str, event: str, message: msgspec.Struct) -> None:
+    def _say(self, slot: str, event: str, message: msgspec.Struct, *, urgent: bool) -> None:
         said = (event, msgspec.json.encode(message).removeprefix(SEQ_ZERO))
         for viewer in self._viewers:
-            viewer.put(slot, said)
+            viewer.put(slot, said, urgent=urgent)
 
 
 FEED = web.AppKey("FEED", Feed)

@@ -3,6 +3,7 @@
 The numbers of a stream's messages have no holes; whoever sees one has lost something and opens the stream again.
 """
 
+import socket
 from http import HTTPStatus
 
 from aiohttp import hdrs, web
@@ -17,6 +18,8 @@ EVENT_STREAM = "text/event-stream"
 SEND_DEADLINE_S = 10.0
 """A browser that takes nothing for this long is closed; it comes back by itself."""
 RETRY_MS = 2000
+UNSENT_BYTES_MAX = 64 * 1024
+"""Of one stream that the kernel keeps beyond what is under way."""
 SESSION_CHECK_S = 60.0
 """How long a stream may outlive its browser session."""
 
@@ -30,12 +33,20 @@ async def live(request: web.Request) -> web.StreamResponse:
             response.content_type = EVENT_STREAM
             response.charset = "utf-8"
             await response.prepare(request)
+            _hold_little(request)
             await _pump(request, response, feed, viewer)
             return response
     except TooManyViewers as error:
         raise Problem(
             HTTPStatus.SERVICE_UNAVAILABLE, "busy", f"{error}; close one", {hdrs.RETRY_AFTER: "30"}
         ) from error
+
+
+def _hold_little(request: web.Request) -> None:
+    """Keep what a slow browser has not taken in its slots and not in the kernel, where nothing can overtake it."""
+    connection = None if request.transport is None else request.transport.get_extra_info("socket")
+    if connection is not None and hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
 
 
 async def _pump(request: web.Request, response: web.StreamResponse, feed: Feed, viewer: Viewer) -> None:

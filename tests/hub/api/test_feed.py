@@ -31,6 +31,7 @@ async def test_only_the_latest_picture_of_a_subject_waits() -> None:
 
 async def test_a_slow_viewer_gets_the_whole_picture_again() -> None:
     viewer = await past_the_snapshot()
+    viewer.bytes_max = feed.VIEWER_BYTES_MAX
     for number in range(5000):
         viewer.put(str(number), ("node", b"x" * 100))
     assert viewer.dropped == 1
@@ -41,10 +42,33 @@ async def test_a_slow_viewer_gets_the_whole_picture_again() -> None:
 
 async def test_a_viewer_that_changes_the_same_subject_for_ever_stays_within_its_bytes() -> None:
     viewer = await past_the_snapshot()
+    viewer.bytes_max = feed.VIEWER_BYTES_MAX
     for _ in range(5000):
         viewer.put("n", ("node", b"x" * 1000))
     assert viewer.dropped == 0
     assert await viewer.next() == [("node", b"x" * 1000)]
+
+
+async def test_what_is_urgent_overtakes_readings_and_a_piece_is_small() -> None:
+    viewer = await past_the_snapshot()
+    viewer.bytes_max = 100 * feed.PIECE_BYTES
+    for number in range(40):
+        viewer.put(str(number), ("node", b"x" * (feed.PIECE_BYTES // 10)))
+    assert len(await viewer.next() or ()) == 10 + 1
+    viewer.put("39", ("node", b"lost"), urgent=True)
+    viewer.put("39", ("node", b"lost, warmer"))
+    viewer.put("new", ("node", b"y"))
+    assert (await viewer.next() or [])[0] == ("node", b"lost, warmer")
+    rest = [said for _ in range(2) for said in await viewer.next() or ()]
+    assert (len(rest), rest[-1]) == (40 - 11 - 1 - 10 + 1, ("node", b"y"))
+    assert viewer._bytes == 0
+
+
+async def test_while_the_whole_picture_is_made_no_change_asks_for_it_again() -> None:
+    viewer = await past_the_snapshot()
+    for number in range(5000):
+        viewer.put(str(number), ("node", b"x" * 1000))
+    assert viewer.dropped == 0
 
 
 async def test_a_closed_viewer_ends_whoever_waits() -> None:

@@ -156,7 +156,6 @@ async def test_readings_are_told_too_and_a_change_of_state_does_not_wait_for_the
     web: Web, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed, "READINGS_S", 1e9)  # this far into the future no reading is told
-    web.app[feed.FEED]._readings_told_s = web.clock.monotonic()
     peer = await web.hub.enroll("node-a")
     async with live(web) as stream, peer.connect() as connection:
         assert (await stream.next())[0] == "snapshot"
