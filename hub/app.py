@@ -43,7 +43,13 @@ from hub.retention import Retention
 from hub.rolling import Roller
 from hub.sessions import Sessions
 from hub.ssh.desk import SshDesk
+from hub.ssh.help import Help
 from hub.ssh.hints import Hints
+from hub.ssh.keys import KeyDesk
+from hub.ssh.previews import Previews
+from hub.ssh.recovery import Recovery
+from hub.ssh.rotating import Rotator
+from hub.ssh.unasked import Unasked
 from hub.ssh.watch import Watch
 from hub.store.base import PAGE_MAX, Store, StoreError
 from hub.store.sqlite import open_sqlite
@@ -227,12 +233,13 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
     app[ports.JOBS] = desk
     app[ports.SESSIONS] = app[ALL_SESSIONS] = sessions
     app[GATE] = Gate(config, clock, sessions, lambda agent_id: registry.node(agent_id) is not None)
+    app[ports.SSH_HELP] = helping = await _help(app)
     roller = Roller(clock=clock, store=store)
     retention = Retention(config=config, clock=clock, store=store)
     app[ports.KEEPERS] = ports.Keepers(ingest.quotas, roller, retention)
     parts = {"desk": desk.run, "judge": judge.run, "notes": ingest.run, "pulse": pulse.run, "sessions": sessions.run}
     parts |= {"rollups": roller.run, "retention": retention.run}
-    parts |= {"ssh": app[ports.SSH_WATCH].run, "ssh hints": hints.run}
+    parts |= {"ssh": app[ports.SSH_WATCH].run, "ssh hints": hints.run, "recovery": helping.unasked.run}
     for name, run in parts.items():
         tasks.start(name, run())
     yield
@@ -241,6 +248,20 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
         await ingest.note()
     except StoreError as error:
         log.warning("the last status could not be written down", error=str(error))
+
+
+async def _help(app: web.Application) -> Help:
+    """What helps nodes back; a rotation that was cut off is found again."""
+    config, clock, store, registry = app[ports.CONFIG], app[ports.CLOCK], app[ports.STORE], app[ports.REGISTRY]
+    ssh = app[ports.SSH]
+    keys = KeyDesk(ssh=ssh, store=store, clock=clock, registry=registry, messenger=app[ports.SESSIONS])
+    rotator = Rotator(keys=keys, registry=registry, clock=clock)
+    await rotator.start()
+    recovery = Recovery(ssh=ssh, store=store, clock=clock, registry=registry)
+    unasked = Unasked(
+        config=config, clock=clock, registry=registry, watch=app[ports.SSH_WATCH], recovery=recovery, store=store
+    )
+    return Help(keys, rotator, recovery, unasked, Previews(clock), Previews(clock), Previews(clock))
 
 
 async def _restore(registry: Registry, store: Store) -> None:

@@ -15,6 +15,7 @@ import msgspec
 import platformdirs
 from msgspec import Struct
 
+from hub.ssh import policy
 from wire import limits
 
 ENVIRONMENT_PREFIX: Final = "PROVEWIRE_"
@@ -107,6 +108,8 @@ class Config(Struct, frozen=True, kw_only=True):
     ssh_rehearse_s: float = 86_400.0
     ssh_attempts_kept_days: int = 90
     ssh_accept_suggestions: bool = False
+    ssh_recover_labels: str = ""
+    ssh_recover_per_hour: int = 4
 
     @classmethod
     def load(cls, options: Mapping[str, object], environ: Mapping[str, str] | None = None) -> "Config":
@@ -250,6 +253,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("ssh_rehearse_s", "seconds between two rehearsals of the login at a node, 10 % more or less"),
     Setting("ssh_attempts_kept_days", "days the records of attempts by ssh are kept, 200 of a node at most"),
     Setting("ssh_accept_suggestions", "1 accepts the address, user and port a node suggests for its sshd unasked"),
+    Setting("ssh_recover_labels", "dead agents of nodes with these labels are restarted unasked: name=value,..., or *"),
+    Setting("ssh_recover_per_hour", "of them at most so many within an hour, the first as a canary"),
 )
 """Every setting, in the order of the documentation."""
 
@@ -381,6 +386,10 @@ def _check(config: Config) -> None:
             "give --tls-cert and --tls-key, or --insecure to send tokens and witnesses in the clear"
         )
     _check_intervals(config)
+    try:
+        policy.rule(config.ssh_recover_labels, config.ssh_recover_per_hour)
+    except ValueError as error:
+        raise ConfigError(f"ssh_recover_labels: {error}") from None
     keeps_s = (config.keep_raw_s, config.keep_minute_s, config.keep_ten_minutes_s, config.keep_hour_s)
     if list(keeps_s) != sorted(keeps_s) or config.keep_raw_s < KEEP_RAW_MIN_S:
         raise ConfigError(

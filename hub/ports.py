@@ -19,6 +19,7 @@ from hub.registry import Registry
 from hub.retention import Retention
 from hub.rolling import Roller
 from hub.ssh.desk import SshDesk
+from hub.ssh.help import Help
 from hub.ssh.watch import Watch
 from hub.store.base import Store
 from hub.store.records import Hub, Job
@@ -106,4 +107,5 @@ BASE_URL = web.AppKey("BASE_URL", list[str])
 """One item once the hub listens: its own address, for links and tokens."""
 SSH = web.AppKey("SSH", SshDesk)
 SSH_WATCH = web.AppKey("SSH_WATCH", Watch)
+SSH_HELP = web.AppKey("SSH_HELP", Help)
 KEEPERS = web.AppKey("KEEPERS", Keepers)

@@ -200,9 +200,8 @@ class Recovery:
             action=Action.UPGRADE,
             script=recovery_scripts.upgrade(wheel.name, digest, version),
             effects=(
-                f"provewire {version} is installed by pip into the Python that runs the agent, then the agent restarted.",
-                "Workers go on with the version they run, and a running proof with them, until they are idle and "
-                "started anew.",
+                f"pip installs provewire {version} into the Python that runs the agent; then the agent is restarted.",
+                "Workers go on with the version they run, and a running proof with them, until they are started anew.",
             ),
             stdin=f"{wheel} (SHA-256 {digest})",
             via_key=via_key,
