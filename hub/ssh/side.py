@@ -1,6 +1,7 @@
 """The hub's own side of the way in: from its settings to identity, files and folders; and who it is."""
 
 import asyncio
+import hashlib
 import os
 import pwd
 import socket
@@ -20,6 +21,8 @@ FOLDER = "ssh"
 """In the data directory: identity and known hosts."""
 IDENTITY_FILE = "id_ed25519"
 KNOWN_HOSTS_FILE = "known_hosts"
+OWN_CHARS = 8
+"""Of a folder's name within a shared one."""
 SYSTEM_RUNTIME_DIR = Path("/run/provewire-hub")
 """What systemd makes for the hub's unit (``RuntimeDirectory=``)."""
 
@@ -72,17 +75,18 @@ def _runtime_dir(config: Config, environ: Mapping[str, str], folder: Path) -> Pa
     usual = [SYSTEM_RUNTIME_DIR]
     if session := environ.get("XDG_RUNTIME_DIR"):
         usual.append(Path(session) / "provewire")
-    usual.append(folder / "run")
-    return next((path for path in usual if _usable(path)), usual[-1])
+    # Two hubs of one user must not share a connection: each was let in by a key of its own.
+    own = hashlib.sha256(bytes(folder)).hexdigest()[:OWN_CHARS]
+    return next((base / own for base in usual if _usable(base, own)), folder / "run")
 
 
-def _usable(path: Path) -> bool:
+def _usable(base: Path, own: str) -> bool:
     """Whether the folder is short enough, and ours or to be made by us. Nothing is made yet."""
     try:
-        check_runtime_dir(path)
-        if path.exists():
-            return path.stat().st_uid == os.geteuid() and os.access(path, os.W_OK | os.X_OK)
-        return os.access(path.parent, os.W_OK | os.X_OK)
+        check_runtime_dir(base / own)
+        if base.exists():
+            return base.stat().st_uid == os.geteuid() and os.access(base, os.W_OK | os.X_OK)
+        return os.access(base.parent, os.W_OK | os.X_OK)
     except (OSError, RuntimeDirTooLong):
         return False
 
