@@ -29,6 +29,8 @@ COMMANDS = {
     "logs": "cli.node_logs",
     "ssh": "cli.ssh_run",
     "ssh-target": "cli.ssh_target",
+    "ssh-key": "cli.ssh_key",
+    "recover": "cli.recover",
     "incidents": "cli.incidents",
     "probe": "cli.probe",
     "status": "cli.status",

@@ -24,7 +24,9 @@ from hub.api import (
     nodes,
     openapi,
     page,
+    recovery,
     ssh,
+    ssh_keys,
     views,
 )
 from hub.api.errors import problems
@@ -55,6 +57,8 @@ _TABLE: tuple[Route, ...] = (
     *live.ROUTES,
     *metrics.ROUTES,
     *ssh.ROUTES,
+    *ssh_keys.ROUTES,
+    *recovery.ROUTES,
     *incidents.ROUTES,
 )
 ROUTES: tuple[Route, ...] = (*_TABLE, openapi.serving(_TABLE))

@@ -84,20 +84,26 @@ def token_text(url: str, fingerprint: str, secret: str) -> str:
 async def make_token(request: web.Request) -> web.Response:
     """A new token; its secret is shown this once and kept nowhere."""
     wanted = await read_body(request, models.EnrollTokenRequest)
-    now_ms = request.app[ports.CLOCK].time_ms()
     ttl_s = request.app[ports.CONFIG].enroll_ttl_s if isinstance(wanted.ttl_s, msgspec.UnsetType) else wanted.ttl_s
+    text, token = await new_token(request.app, uses=wanted.uses, ttl_s=ttl_s)
+    return answer(models.EnrollTokenMade(text, token.id, token.expires_at_ms), status=HTTPStatus.CREATED)
+
+
+async def new_token(app: web.Application, *, uses: int, ttl_s: int) -> tuple[str, EnrollToken]:
+    """A token's text, which is kept nowhere, and what is stored of it."""
+    now_ms = app[ports.CLOCK].time_ms()
     secret = auth.new_secret()
     token = EnrollToken(
         id=uuid7(),
         secret_hash=auth.digest(secret),
-        uses_max=wanted.uses,
+        uses_max=uses,
         expires_at_ms=now_ms + ttl_s * 1000,
         created_at_ms=now_ms,
     )
-    await request.app[ports.STORE].add_enroll_token(token)
-    text = token_text(request.app[ports.BASE_URL][0], request.app[ports.KEYS].fingerprint, secret)
-    log.info("enrolment token made", token=token.id, uses=wanted.uses, ttl_s=ttl_s)
-    return answer(models.EnrollTokenMade(text, token.id, token.expires_at_ms), status=HTTPStatus.CREATED)
+    await app[ports.STORE].add_enroll_token(token)
+    text = token_text(app[ports.BASE_URL][0], app[ports.KEYS].fingerprint, secret)
+    log.info("enrolment token made", token=token.id, uses=uses, ttl_s=ttl_s)
+    return text, token
 
 
 async def list_tokens(request: web.Request) -> web.Response:

@@ -39,6 +39,10 @@ class Previews(Generic[Plan]):
         self._kept[token] = _Kept(plan, self._clock.monotonic())
         return token
 
+    def __contains__(self, token: str) -> bool:
+        self._forget()
+        return token in self._kept
+
     def take(self, token: str) -> Plan:
         """The preview of this token, for this once.
 
