@@ -1,7 +1,7 @@
-"""Ways in by SSH and attempts to go them, for Prometheus."""
+"""What Prometheus reads of the ways in by SSH: how they are, what the hub does about them, and what is wrong here."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from aiohttp import web
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -9,38 +9,50 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from hub import ports
 from hub.api.fallback import NO_TARGET
 from hub.ssh.cause import Cause
-from hub.ssh.desk import OPERATORS_MAX
 from hub.ssh.reach import State
 
 
 def families(app: web.Application) -> Iterator[Metric]:
     """From memory."""
-    desk, now_ms = app[ports.SSH], app[ports.CLOCK].time_ms()
-    reaches = [desk.readiness(node.id) for node in app[ports.REGISTRY].nodes()]
-    counts = Counter(NO_TARGET if reach.target is None else reach.state.value for reach in reaches)
-    ways = GaugeMetricFamily("provewire_ssh_ways", "Nodes by the state of their way in by SSH.", labels=("state",))
-    for state in (NO_TARGET, *State):
-        ways.add_metric((str(state),), counts[str(state)])
-    yield ways
-    proved = GaugeMetricFamily(
-        "provewire_node_fallback_proved",
-        "Whether the way in by SSH was proved; of nodes that have one.",
-        labels=("node",),
+    desk, watch = app[ports.SSH], app[ports.SSH_WATCH]
+    states = Counter[str]()
+    for node in app[ports.REGISTRY].nodes():
+        reach = desk.readiness(node.id)
+        states[NO_TARGET if reach.target is None else reach.state.value] += 1
+    wanted = (NO_TARGET, *(state.value for state in State))
+    yield _gauge(
+        "provewire_fallback_nodes", "Nodes by how the way in to them is.", {k: states[k] for k in wanted}, "state"
     )
-    age = GaugeMetricFamily(
-        "provewire_node_fallback_proved_age_seconds", "Since a login by SSH last worked.", labels=("node",)
+    attempts = CounterMetricFamily(
+        "provewire_ssh_attempts", "Attempts by ssh, by what came of them.", labels=("cause",)
     )
-    for reach in reaches:
-        if reach.target is not None:
-            proved.add_metric((reach.node_id,), reach.state is State.PROVED)
-        if reach.target is not None and reach.proved_at_ms is not None:
-            age.add_metric((reach.node_id,), max(0, now_ms - reach.proved_at_ms) / 1000)
-    yield proved
-    yield age
-    attempts = CounterMetricFamily("provewire_ssh_attempts", "Tries by SSH, by what came of them.", labels=("cause",))
     for cause in Cause:
         attempts.add_metric((cause.value,), desk.outcomes[cause.value])
     yield attempts
-    yield GaugeMetricFamily("provewire_ssh_running", "Attempts by SSH under way.", value=desk.running)
-    bound = app[ports.CONFIG].ssh_probes_max + OPERATORS_MAX
-    yield GaugeMetricFamily("provewire_ssh_running_max", "At most so many at the same time.", value=bound)
+    yield _plain("provewire_ssh_running", "Attempts under way, operators' too.", desk.running)
+    looks = CounterMetricFamily("provewire_ssh_looks", "Looks at lost nodes, begun by the hub itself.")
+    looks.add_metric((), watch.looks_made)
+    yield looks
+    yield _plain("provewire_ssh_lost_watched", "Lost nodes with a way in: those the hub looks after.", watch.lost)
+    yield _plain("provewire_ssh_paused", "1 while the hub tries nothing by itself.", bool(watch.paused))
+    incidents, problems = watch.told
+    yield _gauge(
+        "provewire_incident_nodes",
+        "Nodes of each incident there is now.",
+        {incident.cause.value: float(len(incident.nodes)) for incident in incidents},
+        "cause",
+    )
+    yield _plain("provewire_incidents", "Incidents now: many nodes with one cause.", len(incidents))
+    wrong = Counter(problem.cause.value for problem in problems)
+    yield _gauge("provewire_ssh_problems", "What is wrong on this side of the ways in.", wrong, "cause")
+
+
+def _plain(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _gauge(name: str, text: str, values: Mapping[str, float], label: str) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=(label,))
+    for key, value in values.items():
+        family.add_metric((key,), value)
+    return family
