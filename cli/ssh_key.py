@@ -36,9 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         return actions.add_parser(name, help=help_, description=help_, parents=[common], allow_abbrev=False)
 
     action("show", "the hub's key, the line that lets it in by hand, and how far a rotation is")
-    install = action(
-        "install", "let the hub's key in at a node, or at all: a preview, and with --yes that and its proof"
-    )
+    install = action("install", "let the hub's key in at a node, or at all: shown, and with --yes done and proved")
     which = install.add_mutually_exclusive_group(required=True)
     which.add_argument("node", nargs="?", metavar="NODE", help=NODE_HELP)
     which.add_argument("--all", action="store_true", help="every node, one canary first")
@@ -48,9 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for each in (install, looker):
         each.add_argument("--via-key", type=Path, metavar="FILE", help=VIA_HELP)
         each.add_argument("--user", default="", metavar="U", help="whose file, if not the user's that logs in")
-    rotate = action(
-        "rotate", "put a new key in the old one's place, or go on with that: what is done, and with --yes that"
-    )
+    rotate = action("rotate", "put a new key in the old one's place, or go on with that: shown, and with --yes done")
     for each in (install, rotate):
         each.add_argument("--yes", action="store_true", help="do it; else only what would be done is shown")
 
@@ -142,18 +138,23 @@ def _install(hub: "HubHere", args: argparse.Namespace) -> int:
     if args.node:
         body["nodes"] = [hub.ask("GET", path_of(args.node))["node"]]
     told = ask(hub, "/api/v1/ssh/keys/preview", body)
-    if args.json and not args.yes:
-        say_json(told)
     if not args.json:
         for plan in told["plans"]:
             _say_plan(plan)
         for node, why in told["not_looked_at"].items():
             say(f"\n{node}: not looked at: {why}")
-    if not args.yes:
-        if not args.json:
+        if not args.yes:
             say("\nnothing was changed; the same with --yes looks again and does what it then shows")
-        return EXIT_INTERNAL if told["not_looked_at"] else EXIT_OK
-    made = ask(hub, "/api/v1/ssh/keys/install", {"token": told["token"]})
+    elif not args.yes:
+        say_json(told)
+    looked = not told["not_looked_at"]
+    done = _confirmed(hub, args, told["token"]) if args.yes else True
+    return EXIT_OK if looked and done else EXIT_INTERNAL
+
+
+def _confirmed(hub: "HubHere", args: argparse.Namespace, token: str) -> bool:
+    """Do what was shown; whether all of it worked."""
+    made = ask(hub, "/api/v1/ssh/keys/install", {"token": token})
     if args.json:
         say_json(made)
     else:
@@ -163,8 +164,7 @@ def _install(hub: "HubHere", args: argparse.Namespace) -> int:
             if one["backup"]:
                 say(f"  as it was: {one['backup']}")
             say_symptoms(one["symptoms"])
-    good = all(one["ok"] for one in made["installed"]) and not told["not_looked_at"]
-    return EXIT_OK if good else EXIT_INTERNAL
+    return all(one["ok"] for one in made["installed"])
 
 
 def _say_plan(plan: dict[str, Any]) -> None:
