@@ -9,9 +9,9 @@ fails they are tried again, each by itself, so that again only the one that cann
 """
 
 import asyncio
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, TypeVar
@@ -67,7 +67,11 @@ class Writer:
         self._after_undoing = after_undoing
         """Called on the thread when something was undone, so that nobody goes on remembering it."""
         self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._queue: deque[_Pending] = deque()
+        # The thread is woken once for a batch, not for each operation: every waking makes the event loop give way.
+        self._something = threading.Event()
+        self._hurry = threading.Event()
+        """Set by whatever is not patient, and by the end."""
         self._room = asyncio.Semaphore(QUEUE_MAX)
         self._closed = False
         self.commits = 0
@@ -82,7 +86,7 @@ class Writer:
     @property
     def waiting(self) -> int:
         """Operations that wait for their turn, for the metrics."""
-        return self._queue.qsize()
+        return len(self._queue)
 
     async def submit(self, operation: Operation[Result]) -> Result:
         """Run in a transaction; returns once it is committed. Cancelling the caller does not undo the write.
@@ -106,23 +110,26 @@ class Writer:
             if self._closed:
                 raise StoreClosed("the store is closed; nothing was written")
             pending = _Pending(together, given, self._loop.create_future(), patient)
-            self._queue.put(pending)
+            self._queue.append(pending)
+            if not patient:
+                self._hurry.set()
+            if not self._something.is_set():
+                self._something.set()
             return await pending.future
 
     async def close(self) -> None:
         """Commit what is queued, then stop. The connection stays its owner's to close."""
         if not self._closed:
             self._closed = True
-            self._queue.put(None)
+            self._hurry.set()
+            self._something.set()
         await asyncio.to_thread(self._thread.join)
 
     # --- the thread
 
     def _run(self) -> None:
-        more = True
-        while more:
-            batch, more = self._batch()
-            if batch:
+        while not self._closed or self._queue:
+            if batch := self._batch():
                 try:
                     self._commit(self._connection, batch)
                 except Exception:  # the outermost line of this thread: without it everyone would wait for ever
@@ -133,24 +140,19 @@ class Writer:
                     self._undone()
                 self._loop.call_soon_threadsafe(_resolve, batch)
 
-    def _batch(self) -> tuple[list[_Pending], bool]:
-        """Whatever waits, at least one; False once the end was reached."""
-        batch: list[_Pending] = []
-        item = self._queue.get()
-        until_s = time.monotonic() + LINGER_S
-        patient = True
-        while True:
-            if item is None:
-                return batch, False
-            batch.append(item)
-            patient = patient and item.patient
-            if len(batch) >= BATCH_MAX:
-                return batch, True
-            wait_s = max(0.0, until_s - time.monotonic()) if patient else 0.0
-            try:
-                item = self._queue.get(timeout=wait_s) if wait_s > 0.0 else self._queue.get_nowait()
-            except queue.Empty:
-                return batch, True
+    def _batch(self) -> list[_Pending]:
+        """Whatever waits, once something does, and after a while for company if nobody is in a hurry."""
+        self._something.wait()
+        if not self._closed:
+            self._hurry.wait(LINGER_S)
+        # Cleared before the queue is emptied: what comes in between wakes the thread again, for nothing at worst.
+        self._something.clear()
+        self._hurry.clear()
+        batch = [self._queue.popleft() for _ in range(min(len(self._queue), BATCH_MAX))]
+        if self._queue or self._closed:
+            self._something.set()
+            self._hurry.set()
+        return batch
 
     def _commit(self, connection: Connection, batch: list[_Pending]) -> None:
         began_s = time.monotonic()
