@@ -23,6 +23,7 @@ from hub.store.records import StatusNote
 from hub.undisturbed import Undisturbed
 from wire.frames import Event, EventBody, Stream
 from wire.inputs import StatusReceived
+from wire.picture import Picture
 from wire.status import NodeStatus
 
 log = structlog.get_logger(__name__)
@@ -159,13 +160,18 @@ class Ingest:
                 StatusNote(
                     agent_id=node.id,
                     heard_at_ms=node.last_heard_at_ms,
-                    packed=None if node.status_at_ms is None else msgspec.json.encode(node.status),
+                    packed=None if node.status_at_ms is None else _noted(node),
                 )
                 for agent_id in agents[start : start + NOTES_AT_ONCE]
                 if (node := self._registry.node(agent_id)) is not None and node.last_heard_at_ms is not None
             ]
             if notes:
                 await self._store.note_status(notes)
+
+
+def _noted(node: Node) -> bytes:
+    """Its status as JSON. A picture is put to rest on the way: packed, it takes a tenth of the memory."""
+    return node.said.rest() if isinstance(node.said, Picture) else msgspec.json.encode(node.said)
 
 
 def _nothing_to_apply(_body: EventBody) -> None:

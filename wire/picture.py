@@ -44,11 +44,16 @@ class Picture:
             self._resting = b""
         return self._awake
 
-    def rest(self) -> None:
-        """Nobody looks for a while: keep it packed, a tenth of its size, until it changes or somebody does."""
+    def rest(self) -> bytes:
+        """Nobody looks for a while: keep it packed, a tenth of its size, until it changes or somebody does.
+
+        Returns:
+            The status as JSON, under the wire's keys.
+        """
         if self._awake is not None:
             self._resting = _PACKED.encode(self._awake)
             self._awake = self._status = None
+        return self._resting
 
     @property
     def status(self) -> NodeStatus:

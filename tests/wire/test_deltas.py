@@ -184,8 +184,8 @@ def test_a_picture_that_rested_is_the_same_and_goes_on(pictures: list[NodeStatus
         told, changes = difference(before, after)
         plain = over_the_wire(told, None if changes == NOTHING else changes, full=False)
         picture.take(plain.status, plain.changes)
-        picture.rest()
-        picture.rest()
+        assert msgspec.json.decode(picture.rest(), type=NodeStatus) == after
+        assert picture.rest() == picture.rest()
         assert picture.status == after
 
 
