@@ -60,16 +60,20 @@ def _parted(args: argparse.Namespace) -> tuple[argparse.Namespace, str]:
         UsageError: they contradict each other.
     """
     from cli.errors import UsageError  # noqa: PLC0415 - see run
-    from cli.main import Parser  # noqa: PLC0415 - same
 
     rest = list(args.rest)
     if rest and not rest[0].startswith("-"):
         rest.insert(0, "--")  # argparse takes a first one away
     at = rest.index("--") if "--" in rest else len(rest)
-    parser = Parser(prog="provewire ssh NODE", allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="provewire ssh NODE", allow_abbrev=False, add_help=False, exit_on_error=False)
     _add_options(parser)
     given = {name: value for name, value in vars(args).items() if name != "rest"}
-    found = parser.parse_args(rest[:at], argparse.Namespace(**given))
+    try:
+        found, unknown = parser.parse_known_args(rest[:at], argparse.Namespace(**given))
+    except argparse.ArgumentError as error:
+        raise UsageError(str(error)) from None
+    if unknown:
+        raise UsageError(f"{' '.join(unknown)} is no option of provewire ssh; a command goes behind --")
     words = rest[at + 1 :]
     if words and (found.last or found.look):
         raise UsageError("--last and --look take no command")

@@ -57,6 +57,7 @@ class Cause(StrEnum):
     REMOTE_255 = "remote_255"
     OUTPUT_CUT = "output_cut"
     SSH_MISSING = "ssh_missing"
+    NO_USER = "no_user"
     SSH_KILLED = "ssh_killed"
     OUT_OF_DESCRIPTORS = "out_of_descriptors"
     DEADLINE = "deadline"
@@ -115,6 +116,7 @@ REMEDIES: dict[Cause, str] = {
     Cause.REMOTE_255: "The way in works; the command itself ended with 255, which is not ssh's own failure.",
     Cause.OUTPUT_CUT: "The command began and its end never came: the connection or the remote shell ended in between.",
     Cause.SSH_MISSING: "The hub has no ssh: install openssh-client there, or name the program in ssh_program.",
+    Cause.NO_USER: "The hub runs as a user no database knows, and ssh refuses to start for it: install libnss-systemd (for DynamicUser=yes), or run the hub as a user that exists.",
     Cause.SSH_KILLED: "The ssh process of the hub was killed from outside: look at the hub's memory and its log.",
     Cause.OUT_OF_DESCRIPTORS: "The hub has no file descriptors left: raise its limit (LimitNOFILE) or lower ssh_probes_max.",
     Cause.DEADLINE: "The attempt did not end in time and was ended: a server that hangs after its banner, a stuck file system there, or a command that waits.",

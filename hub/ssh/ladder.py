@@ -82,7 +82,7 @@ SHELL = frozenset(
         Cause.DEADLINE,
     }
 )
-OURS = frozenset({Cause.SSH_MISSING, Cause.SSH_KILLED, Cause.OUT_OF_DESCRIPTORS, Cause.UNRECOGNISED})
+OURS = frozenset({Cause.SSH_MISSING, Cause.NO_USER, Cause.SSH_KILLED, Cause.OUT_OF_DESCRIPTORS, Cause.UNRECOGNISED})
 """They say nothing about how far the way goes."""
 
 

@@ -25,6 +25,7 @@ _LINE = r"^.*(?:%s).*$"
 
 RULES: tuple[Rule, ...] = _rules(
     # The command line and the files on this side: nothing was sent.
+    (Cause.NO_USER, _LINE % r"No user exists for uid|You don't exist, go away"),
     (Cause.CONTROL_PATH_TOO_LONG, _LINE % r"ControlPath too long|too long for Unix domain socket"),
     (Cause.CONTROL_PATH_UNUSABLE, _LINE % r"unix_listener: cannot bind to path|muxserver_listen.*(?:bind|link)"),
     (Cause.UNSUPPORTED_OPTION, _LINE % r"command-line.*Bad configuration option|Unsupported option|unknown option -- |illegal option -- "),

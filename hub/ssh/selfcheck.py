@@ -133,7 +133,8 @@ async def _ssh_version(ssh: str) -> tuple[str, list[Finding]]:
         return "", [Finding(Cause.SSH_MISSING, f"{ssh} -V did not answer within {VERSION_S:g} s")]
     found = re.match(r"\S+", said)
     if process.returncode != 0 or found is None:
-        return "", [Finding(Cause.SSH_MISSING, f"{ssh} -V ended with {process.returncode}: {said.strip()}")]
+        cause = Cause.NO_USER if "No user exists" in said else Cause.SSH_MISSING
+        return "", [Finding(cause, f"{ssh} -V ended with {process.returncode}: {said.strip()}")]
     return found[0].rstrip(","), []
 
 

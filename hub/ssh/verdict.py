@@ -33,6 +33,7 @@ OURS = frozenset(
         Cause.CONTROL_PATH_TOO_LONG,
         Cause.CONTROL_PATH_UNUSABLE,
         Cause.SSH_MISSING,
+        Cause.NO_USER,
         Cause.SSH_KILLED,
         Cause.OUT_OF_DESCRIPTORS,
     }

@@ -158,6 +158,8 @@ CORPUS: tuple[tuple[Cause, str], ...] = (
         '/state/config line 2: no argument after keyword "hostname"\n/state/config: terminating, 1 bad configuration options',
     ),
     (Cause.BAD_CONFIGURATION, "Unknown cipher type 'x'"),
+    (Cause.NO_USER, "No user exists for uid 61184"),
+    (Cause.NO_USER, "You don't exist, go away!"),
     (Cause.CONFIG_FILE, "Can't open user config file /state/config: No such file or directory"),
     (Cause.CONFIG_FILE, "Bad owner or permissions on /home/me/.ssh/config"),
     (Cause.UNSUPPORTED_OPTION, "command-line: line 0: Bad configuration option: updatehostkeyz"),

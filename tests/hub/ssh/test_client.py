@@ -376,6 +376,20 @@ async def test_there_is_no_ssh(hub: HubSide, server: Sshd) -> None:
     assert "No such file" in found.diagnosis.evidence
 
 
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root and setpriv")
+async def test_a_user_no_database_knows(hub: HubSide, server: Sshd) -> None:
+    folder = _short_folder()
+    wrapper = folder / "ssh"
+    wrapper.write_text('#!/bin/sh\nexec setpriv --reuid 61184 --regid 61184 --clear-groups ssh "$@"\n')
+    wrapper.chmod(0o755)
+    try:
+        client = hub.with_way(ssh=str(wrapper), multiplexed=False)
+        (found,) = await client.run(server.target, "true", deadline_s=DEADLINE_S)
+    finally:
+        shutil.rmtree(folder)
+    assert found.diagnosis.cause is Cause.NO_USER, found.stderr
+
+
 async def test_a_second_command_goes_through_the_open_master(hub: HubSide, server: Sshd) -> None:
     assert (await hub.run(server)).diagnosis.cause is Cause.OK
     logins = server.log.read_text().count("Accepted publickey")
