@@ -3,15 +3,21 @@
 Restarts for ever with a growing wait, but not after exit 64 (usage or configuration), which a restart cannot mend.
 Stopping the supervisor stops its child by SIGTERM; workers run in sessions of their own and are left alone. SIGHUP has
 it start its child anew at once, as ``systemctl restart`` would; one that does not end is killed.
+
+How it was started is written down in the home of its user, so that a recovery over SSH can start it again when it was
+killed together with its child, and nothing else would.
 """
 
 import argparse
 import os
+import shlex
 import signal
+import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from cli.errors import EXIT_OK, EXIT_USAGE, UsageError
 
@@ -24,6 +30,14 @@ RENEW_KILL_S = 15.0
 """For a child to end that is to be started anew; one that is stuck cannot be asked."""
 STABLE_S = 60.0
 """A run this long counts as healthy: the next wait is the first one again."""
+
+STARTED = ".local/share/provewire"
+"""Below the home: where it is written how a command was started, ``supervise-agent.sh``."""
+KEPT = ("PROVEWIRE_", "CUDA_", "NVIDIA_", "XDG_", "LC_", "VAST_TCP_PORT_", "RUNPOD_TCP_PORT_")
+KEPT_WHOLE = frozenset(
+    {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG", "TZ", "PUBLIC_IPADDR", "RUNPOD_PUBLIC_IP"}
+)
+"""Of the environment, what a start needs: no secret that happens to be in it is written to a file."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +56,50 @@ def run(args: argparse.Namespace) -> int:
     """Supervise until told to stop, or until the command exits with 0 or 64."""
     if args.supervised not in SUPERVISED:
         raise UsageError(f"{args.supervised!r} cannot be supervised; choose one of {', '.join(SUPERVISED)}")
-    return Supervisor([sys.executable, "-m", "cli.main", args.supervised, *args.rest]).run()
+    argv = [sys.executable, "-m", "cli.main"]
+    try:
+        write_down(args.supervised, [*argv, "supervise", args.supervised, *args.rest], os.environ)
+    except OSError as error:
+        print(f"supervise: how it was started could not be written down: {error}", file=sys.stderr)
+    return Supervisor([*argv, args.supervised, *args.rest]).run()
+
+
+def write_down(name: str, argv: list[str], environ: Mapping[str, str]) -> None:
+    """Leave a script behind that starts the same again; for its user alone.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    home = environ.get("HOME", "")
+    if not home.startswith("/"):
+        return
+    path = Path(home, STARTED, f"supervise-{name}.sh")
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    kept = {
+        key: value
+        for key, value in environ.items()
+        if key.isidentifier() and (key in KEPT_WHOLE or key.startswith(KEPT))
+    }
+    lines = [
+        "# How `provewire supervise` was started last; a recovery over SSH may start it so again.",
+        f"cd {shlex.quote(os.getcwd())} || exit 1",  # noqa: PTH109 - as a string, for a script
+        *(f"export {key}={shlex.quote(value)}" for key, value in sorted(kept.items())),
+        f"exec {shlex.join(argv)} >> {shlex.quote(_log(path))} 2>&1",
+    ]
+    fresh = path.with_name(f"{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    fresh.replace(path)
+
+
+def _log(beside: Path) -> str:
+    """Where our own words go: the file they go to now, or one of their own."""
+    try:
+        if stat.S_ISREG(os.fstat(2).st_mode):
+            return str(Path("/proc/self/fd/2").readlink())
+    except OSError:
+        pass
+    return str(beside.with_suffix(".log"))
 
 
 class Supervisor:

@@ -156,6 +156,7 @@ class Recovery:
                     script=recovery_scripts.RESTART_AGENT,
                     effects=(
                         "The agent is restarted by its systemd unit, or by `provewire supervise`.",
+                        "Where that was killed too, it is started as it wrote down: by supervise-agent.sh in its home.",
                         "Workers and cuzk are left alone and listed before and after; a running proof goes on.",
                     ),
                     via_key=via_key,

@@ -24,9 +24,12 @@ of_kind() { for d in /proc/[0-9]*; do
   [ "$1" != supervise ] || printf '%s\n' "$c" | grep -qx agent || continue
   echo "${d#/proc/}"
 done; }
+start=$HOME/.local/share/provewire/supervise-agent.sh
+ours() { [ -f "$1" ] && [ -O "$1" ] && case "$(ls -ld "$1")" in ?????w*|????????w*) false ;; esac; }
 field() { sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status" 2>/dev/null; }
 """
-"""``of_kind agent``: the living agents; ``of_kind supervise``: those who supervise one."""
+"""``of_kind agent``: the living agents; ``of_kind supervise``: those who supervise one. ``$start`` is what `provewire
+supervise` wrote down about its own start; it is run only if it is the login's own and nobody else may write it."""
 
 _RESTART = rf"""
 echo '== restart'
@@ -39,13 +42,18 @@ else
   told=''
   for s in $(of_kind supervise); do
     case "$(field "$s" SigCgt)" in
-      *[13579bdf]) kill -HUP "$s" && told="$told $s" ;;
+      *[13579bdf]) kill -HUP "$s" && kill -CONT "$s" && told="$told $s" ;;
       *) for a in $(of_kind agent); do [ "$(field "$a" PPid)" = "$s" ] && kill -KILL "$a" && told="$told $s"; done ;;
     esac
   done
   if [ -n "$told" ]; then echo "told the supervisor$told to start its agent anew"
   elif [ -n "$old" ]; then echo "the agent $old has no supervisor and was left alone: nothing would start it again"; failed=1
-  else echo 'there is neither a unit nor a supervisor of an agent; start `provewire supervise agent` as at its installation'; failed=1; fi
+  elif ours "$start"; then
+    echo "neither agent nor supervisor runs; started again by $start:"
+    sed -n 's/^exec //p' "$start"
+    if command -v setsid >/dev/null 2>&1; then setsid sh "$start" </dev/null >/dev/null 2>&1 &
+    else nohup sh "$start" </dev/null >/dev/null 2>&1 & fi
+  else echo "there is neither a unit nor a supervisor of an agent, and no $start of this user's; start \`provewire supervise agent\` as at its installation"; failed=1; fi
 fi
 n=0; new=''
 while [ -z "$failed" ] && [ -z "$new" ] && [ "$n" -lt {AGENT_BACK_S * 2} ]; do
@@ -64,7 +72,7 @@ def _whole(body: str) -> str:
 
 RESTART_AGENT = _whole(_RESTART)
 """Restarts the agent and nothing else. A container's supervisor is asked by SIGHUP; one too old to take it has its agent
-killed, which it takes as a reason to start another."""
+killed, which it takes as a reason to start another. Where both were killed, the supervisor is started as it was last."""
 
 _SETTINGS = r"""
 told() { for p in $(of_kind supervise) $(of_kind agent); do

@@ -122,3 +122,38 @@ def test_it_does_not_wait_with_a_child_that_is_down_when_told(tmp_path: Path) ->
         supervisor.send_signal(signal.SIGHUP)
         assert supervisor.wait(timeout=20) == 64
     assert (tmp_path / "count").read_text() == "2"
+
+
+def test_it_leaves_behind_how_it_was_started_and_no_secret(tmp_path: Path) -> None:
+    words = ["python", "-m", "cli.main", "supervise", "agent", "--name", "it's $HOME"]
+    environ = {"HOME": str(tmp_path), "PATH": "/bin", "PROVEWIRE_HUB": "a b'c", "RUNPOD_API_KEY": "secret", "A B": "x"}
+    supervise.write_down(
+        "agent", [sys.executable, "-c", "import os, sys; print(sys.argv, os.environ)", *words], environ
+    )
+    (script,) = tmp_path.rglob("*.sh")
+    assert script == tmp_path / ".local/share/provewire/supervise-agent.sh"
+    assert script.stat().st_mode & 0o777 == 0o600
+    assert "secret" not in script.read_text()
+    # Its words go where they went before: here to pytest's own file, so the end of the line is replaced.
+    script.write_text(script.read_text().rpartition(" >> ")[0] + "\n")
+    done = subprocess.run(
+        ["sh", str(script)], cwd="/", env={"HOME": "/nowhere"}, capture_output=True, text=True, check=True
+    )
+    assert repr(words)[1:-1] in done.stdout
+    assert repr("a b'c") in done.stdout
+    assert "/nowhere" in done.stdout, "the home is the login's"
+
+
+def test_its_words_go_where_they_went_or_beside_the_script(tmp_path: Path) -> None:
+    code = (
+        "import os, sys; from cli.supervise import write_down;"
+        "write_down('agent', ['true'], {'HOME': sys.argv[1]}); write_down('hub', ['true'], {})"
+    )
+    log, folder = tmp_path / "log", tmp_path / ".local/share/provewire"
+    argv = [sys.executable, "-c", code, str(tmp_path)]
+    with log.open("w") as file:
+        subprocess.run(argv, stderr=file, check=True)
+    assert [path.name for path in folder.iterdir()] == ["supervise-agent.sh"]
+    assert f">> {log} 2>&1" in (folder / "supervise-agent.sh").read_text()
+    subprocess.run(argv, stderr=subprocess.PIPE, check=True)
+    assert f">> {folder / 'supervise-agent.log'} 2>&1" in (folder / "supervise-agent.sh").read_text()
