@@ -1,4 +1,4 @@
-"""``provewire recover``: at the hub, help a node back. What would be run is shown whole, and done only with ``--yes``."""
+"""``provewire recover``: at the hub, help a node back. What would be run is shown whole, and done with ``--yes`` only."""
 
 import argparse
 from pathlib import Path

@@ -1,0 +1,118 @@
+"""A node of its own on this machine: its own processes, its own /etc/passwd and home, an sshd, a supervised agent.
+
+Made of namespaces, for which root is needed. The network is this machine's, so that hub and node meet on loopback.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Self
+
+import psutil
+import pytest
+
+from tests.e2e.rig import PROVEWIRE, Agent, Hub, Process, Rig, until
+from tests.hub.ssh.sshd import SSHD, free_port, make_key
+
+
+def _may() -> bool:
+    if os.geteuid() != 0 or SSHD is None:
+        return False
+    tried = subprocess.run(
+        ["unshare", "--pid", "--fork", "--mount-proc", "mount", "--bind", "/etc/passwd", "/etc/passwd"],
+        capture_output=True,
+        check=False,
+        timeout=20,
+    )
+    return tried.returncode == 0
+
+
+needs_node_world = pytest.mark.skipif(not _may(), reason="needs root, namespaces and sshd")
+
+
+class NodeWorld(Agent):
+    """One node."""
+
+    def __init__(self, rig: Rig, name: str = "node-a") -> None:
+        super().__init__(rig, {}, name)
+        self.world = rig.folder / f"{name}-world"
+        self.home = self.world / "home"
+        self.port = free_port()
+        (self.home / ".ssh").mkdir(parents=True, mode=0o700)
+        self.authorized_keys = self.home / ".ssh" / "authorized_keys"
+        self.authorized_keys.touch(mode=0o600)
+        self.host_key = make_key(self.world / "host_key")
+        passwd = Path("/etc/passwd").read_text().splitlines()
+        mine = [f"root:x:0:0:root:{self.home}:/bin/sh" if line.startswith("root:") else line for line in passwd]
+        (self.world / "passwd").write_text("\n".join(mine) + "\n")
+        (self.world / "sshd_config").write_text(
+            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.host_key}\nPidFile none\n"
+            "LogLevel VERBOSE\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
+        )
+
+    @property
+    def host_key_text(self) -> str:
+        return " ".join(self.host_key.with_suffix(".pub").read_text().split()[:2])
+
+    def start(self, hub: Hub, *more: str) -> Self:
+        """The whole world: sshd, and the supervisor with its agent."""
+        agent = ["agent", "--hub", hub.url, "--data-dir", str(self.folder), "--name", self.name]
+        agent += ["--device", "host", "--local", "off", *more]
+        supervise = shlex.join([sys.executable, *PROVEWIRE, "supervise", *agent])
+        world = shlex.quote(str(self.world))
+        script = (
+            f"mount --bind {world}/passwd /etc/passwd && mkdir -p /run/sshd && export HOME={shlex.quote(str(self.home))}"
+            f" && {{ {SSHD} -D -e -f {world}/sshd_config 2>>{world}/sshd.log & }} && {{ {supervise} & }} && wait"
+        )
+        argv = ["-c", f"import os; os.execvp('unshare', {['unshare', *self._namespaces, 'sh', '-c', script]!r})"]
+        self.process = Process(self._rig, self.name, argv, self._log, self._env)
+        return self
+
+    _namespaces = ("--pid", "--fork", "--kill-child", "--mount-proc")
+
+    def join(self, hub: Hub, *more: str) -> Self:
+        """Start with a token, and wait until the hub hears it; its way in is set, its host key pinned."""
+        self.start(hub, "--token-file", str(hub.enroll_token(self.world)), *more)
+        hub.wait_node(self.name)
+        self.wait_worker()
+        self.has_target(hub, hub.nodes()[self.name]["id"])
+        return self
+
+    def has_target(self, hub: Hub, node: str) -> None:
+        body = {"target": f"root@127.0.0.1:{self.port}", "host_keys": [self.host_key_text]}
+        hub.call("PUT", f"nodes/{node}/ssh", body)
+
+    def processes(self, kind: str) -> list[int]:
+        """The living processes of one kind in this world, by their numbers outside of it."""
+        found = []
+        for process in psutil.process_iter(["cmdline", "status"]):
+            words = process.info["cmdline"] or []
+            ours = str(self.folder) in " ".join(words) and words[3:4] == [kind] and words[1:2] == ["-m"]
+            if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
+                found.append(process.pid)
+        return found
+
+    def wait_worker(self, states: tuple[str, ...] = ("idle", "proving")) -> int:
+        """The worker's pid as this machine has it."""
+        inside = super().wait_worker(states)
+
+        def outside() -> int | None:
+            for process in psutil.process_iter(["cmdline"]):
+                if str(self.folder) not in " ".join(process.info["cmdline"] or []):
+                    continue
+                try:
+                    status = Path(f"/proc/{process.pid}/status").read_text()
+                except OSError:
+                    continue
+                line = next((line for line in status.splitlines() if line.startswith("NSpid:")), "")
+                if line.split()[-1:] == [str(inside)]:
+                    return process.pid
+            return None
+
+        return until(outside, "the worker's number outside") or 0
+
+    def wait_agent(self, other_than: int) -> int:
+        """The agent's process, once it is another one."""
+        return until(lambda: next((pid for pid in self.processes("agent") if pid != other_than), 0), "a new agent")
