@@ -303,7 +303,7 @@ class HubSession(Peer[HubState]):
                 self._hello_sha256 = unsigned_sha256(data)
                 return [HelloReceived(frame)]
             case PlainStatus():
-                return self._on_status(frame)
+                return self._on_status(frame, data)
             case Status():
                 raise UnexpectedFrame("Status", self.state)
             case Events():
@@ -322,7 +322,7 @@ class HubSession(Peer[HubState]):
             case Bye():
                 return [self._ended_by_peer(frame)]
 
-    def _on_status(self, frame: PlainStatus) -> list[HubInput]:
+    def _on_status(self, frame: PlainStatus, data: bytes) -> list[HubInput]:
         if frame.status_seq <= self._status_seq:
             raise RemoteProtocolError(
                 Reason.REPLAYED, f"status {frame.status_seq} came after status {self._status_seq}"
@@ -334,7 +334,7 @@ class HubSession(Peer[HubState]):
             self._picture = Picture(frame.status)
             self._full_asked = False
         elif follows and self._picture is not None:
-            self._picture.take(frame.status, frame.changes)
+            self._picture.take(frame, data)
         else:
             # What came between is lost, so nothing built on it may be shown: deltas are held back until a full one.
             self._picture = None

@@ -1,17 +1,21 @@
 """A node's picture as its hub builds it up: one full status, then changes, each validated before it is taken over.
 
-The picture is kept as it came, in plain maps under the wire's keys, because a change costs a few dictionary updates
-that way; the typed `NodeStatus` is made only when somebody looks, and a picture nobody looks at can be packed.
+Most pictures change many times before anybody looks. So a change is validated and then kept as it came, some hundred
+bytes; only when somebody looks, or too many wait, they are put together in plain maps under the wire's keys, and the
+typed `NodeStatus` is made from these. A picture nobody looks at can be packed, to a tenth of its size.
 """
 
 import msgspec
 
+from wire.codec import decode_known_agent
 from wire.deltas import SLOT_KEY, NodeChanges
 from wire.errors import RemoteProtocolError
-from wire.plain import Plain, PlainNodeStatus
+from wire.plain import Plain, PlainNodeStatus, PlainStatus
 from wire.reasons import Reason
 from wire.status import NodeStatus
 
+WAITING_MAX = 32
+"""Changes kept as they came: half a minute's, some 10 KiB."""
 STATUS_KEYS = dict(zip(NodeStatus.__struct_fields__, NodeStatus.__struct_encode_fields__, strict=True))
 CHANGES_KEYS = dict(zip(NodeChanges.__struct_fields__, NodeChanges.__struct_encode_fields__, strict=True))
 _HOST, _HOST_CHANGE = STATUS_KEYS["host"], CHANGES_KEYS["host"]
@@ -30,64 +34,80 @@ class Picture:
         plain: the ``status`` of a full frame; the picture takes it over.
     """
 
-    __slots__ = ("_awake", "_resting", "_status")
+    __slots__ = ("_awake", "_has_host", "_known", "_resting", "_status", "_waiting")
 
     def __init__(self, plain: Plain) -> None:
         self._awake: Plain | None = plain
         self._resting = b""
+        self._waiting: list[bytes] = []
         self._status: NodeStatus | None = None
-
-    @property
-    def _plain(self) -> Plain:
-        if self._awake is None:
-            self._awake = _UNPACKED.decode(self._resting)
-            self._resting = b""
-        return self._awake
-
-    def rest(self) -> bytes:
-        """Nobody looks for a while: keep it packed, a tenth of its size, until it changes or somebody does.
-
-        Returns:
-            The status as JSON, under the wire's keys.
-        """
-        if self._awake is not None:
-            self._resting = _PACKED.encode(self._awake)
-            self._awake = self._status = None
-        return self._resting
+        self._has_host = False
+        self._known = (0, 0)
+        """How many parts each of `_LISTS` has."""
+        self._count(plain)
 
     @property
     def status(self) -> NodeStatus:
         """The whole picture now. Made anew after a change: ask for it when it is needed, not with every frame."""
         if self._status is None:
-            self._status = msgspec.convert(self._plain, NodeStatus, builtin_types=(bytes,))
+            self._status = msgspec.convert(self._put_together(), NodeStatus, builtin_types=(bytes,))
         return self._status
 
-    def take(self, told: Plain, changes: Plain | None) -> None:
-        """Take over what a delta frame told: its ``status`` and ``changes``.
+    def take(self, frame: PlainStatus, data: bytes) -> None:
+        """Take over what a delta told; ``data`` is the frame as it came.
 
         Raises:
             RemoteProtocolError: it changes a part that was never told; nothing was taken.
         """
-        if not told and not changes:
+        if not frame.status and not frame.changes:
             return
-        plain = self._plain
-        if changes:
-            _check(plain, changes)
+        if frame.changes:
+            self._check(frame.changes)
+        if frame.status:
+            self._count(frame.status)
         self._status = None
-        if told:
-            plain.update(told)
-        if changes:
-            _change(plain, changes)
+        self._waiting.append(data)
+        if len(self._waiting) >= WAITING_MAX:
+            self._put_together()
 
+    def rest(self) -> bytes:
+        """Nobody looks for a while: keep it packed, until somebody does.
 
-def _check(plain: Plain, changes: Plain) -> None:
-    """Whether every part that changes is there."""
-    if changes.get(_HOST_CHANGE) is not None and _HOST not in plain:
-        raise RemoteProtocolError(Reason.OUT_OF_ORDER, "a change of the host, which was never told")
-    for where, key, word in _LISTS:
-        if parts := changes.get(where):
-            known = len(plain.get(key, ()))
-            for change in parts:
+        Returns:
+            The status as JSON, under the wire's keys.
+        """
+        if self._awake is not None or self._waiting:
+            self._resting = _PACKED.encode(self._put_together())
+            self._awake = self._status = None
+        return self._resting
+
+    def _put_together(self) -> Plain:
+        plain = self._awake
+        if plain is None:
+            plain = self._awake = _UNPACKED.decode(self._resting)
+            self._resting = b""
+        if self._waiting:
+            for data in self._waiting:
+                frame = decode_known_agent(data)
+                if isinstance(frame, PlainStatus):
+                    plain.update(frame.status)
+                    _change(plain, frame.changes or {})
+            self._waiting = []
+        return plain
+
+    def _count(self, told: Plain) -> None:
+        self._has_host = self._has_host or _HOST in told
+        self._known = (
+            len(told[_LISTS[0][1]]) if _LISTS[0][1] in told else self._known[0],
+            len(told[_LISTS[1][1]]) if _LISTS[1][1] in told else self._known[1],
+        )
+
+    def _check(self, changes: Plain) -> None:
+        """Whether every part that changes is there."""
+        if not self._has_host and changes.get(_HOST_CHANGE) is not None:
+            raise RemoteProtocolError(Reason.OUT_OF_ORDER, "a change of the host, which was never told")
+        for (where, _, word), known in zip(_LISTS, self._known, strict=True):
+            for change in changes.get(where, ()):
                 if change[SLOT_KEY] >= known:
                     detail = f"a change of {word} {change[SLOT_KEY]}, of which {known} were told"
                     raise RemoteProtocolError(Reason.OUT_OF_ORDER, detail)

@@ -19,28 +19,32 @@ from wire.engines import EngineReading
 from wire.errors import RemoteProtocolError
 from wire.frames import Status
 from wire.inputs import StatusReceived
-from wire.picture import Picture
+from wire.picture import WAITING_MAX, Picture
 from wire.plain import PlainStatus
 from wire.readings import GpuReading, GpuState, HostReading
 from wire.reasons import Reason
 from wire.status import NodeStatus
 
 
-def over_the_wire(status: NodeStatus, changes: NodeChanges | None, *, full: bool) -> PlainStatus:
-    """A status as its receiver has it."""
+def over_the_wire(status: NodeStatus, changes: NodeChanges | None, *, full: bool) -> tuple[PlainStatus, bytes]:
+    """A status as its receiver has it, and as it came."""
     frame = Status(status_seq=1, full=full, time_ms=1, monotonic_ns=1, status=status, changes=changes)
-    plain = decode_known_agent(encode(frame))
+    return read(encode(frame))
+
+
+def read(data: bytes) -> tuple[PlainStatus, bytes]:
+    plain = decode_known_agent(data)
     assert isinstance(plain, PlainStatus)
-    return plain
+    return plain, data
 
 
 def rebuilt(*pictures: NodeStatus) -> NodeStatus:
     """What a hub knows after a full status and a delta for each picture that follows."""
-    picture = Picture(over_the_wire(pictures[0], None, full=True).status)
+    picture = Picture(over_the_wire(pictures[0], None, full=True)[0].status)
     for before, after in itertools.pairwise(pictures):
         told, changes = difference(before, after)
         plain = over_the_wire(told, None if changes == NOTHING else changes, full=False)
-        picture.take(plain.status, plain.changes)
+        picture.take(*plain)
     return picture.status
 
 
@@ -147,11 +151,11 @@ def test_a_typical_change_of_a_node_with_eight_cards_has_less_than_300_bytes() -
     ids=["host", "card", "engine"],
 )
 def test_a_change_of_what_was_never_told_is_refused_and_changes_nothing(changes: NodeChanges) -> None:
-    picture = Picture(over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True).status)
+    picture = Picture(over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True)[0].status)
     both = msgspec.structs.replace(changes, gpus=(GpuChange(slot=0, index=9), *changes.gpus))
     plain = over_the_wire(NodeStatus(hostname="new"), both, full=False)
     with pytest.raises(RemoteProtocolError) as refused:
-        picture.take(plain.status, plain.changes)
+        picture.take(*plain)
     assert refused.value.reason == Reason.OUT_OF_ORDER
     assert picture.status == NodeStatus(gpus=[GpuReading(uuid="a")])
 
@@ -159,43 +163,48 @@ def test_a_change_of_what_was_never_told_is_refused_and_changes_nothing(changes:
 def test_fields_nobody_knows_are_not_kept() -> None:
     """Else an agent that invents a field in each frame would fill the hub's memory."""
 
-    def sent(number: int, **content: Any) -> PlainStatus:
-        frame = {"t": "st", "s": 1, "f": False, "w": 1, "m": 1, f"new{number}": 1, **content}
-        plain = decode_known_agent(msgpack.packb(frame))
-        assert isinstance(plain, PlainStatus)
-        return plain
+    def sent(number: int, **content: Any) -> tuple[PlainStatus, bytes]:
+        return read(msgpack.packb({"t": "st", "s": 1, "f": False, "w": 1, "m": 1, f"new{number}": 1, **content}))
 
-    picture = Picture(sent(0, b={"hn": "a", "h": {"new": 1}, "g": [{"uuid": "a", "new": 1}], "new": [[1]]}).status)
+    picture = Picture(sent(0, b={"hn": "a", "h": {"new": 1}, "g": [{"uuid": "a", "new": 1}], "new": [[1]]})[0].status)
     for number in range(3):
         invented = {f"new{number}": number}
         plain = sent(
             number, b={"h": invented, **invented}, c={"g": [{"i": 0, "ix": number, **invented}], "h": invented}
         )
-        picture.take(plain.status, plain.changes)
-    assert picture._plain == {"hn": "a", "h": {}, "g": [{"uuid": "a", "ix": 2}]}
+        picture.take(*plain)
+    assert picture._put_together() == {"hn": "a", "h": {}, "g": [{"uuid": "a", "ix": 2}]}
 
 
 @patiently(20)
 @given(node_lives())
 def test_a_picture_that_rested_is_the_same_and_goes_on(pictures: list[NodeStatus]) -> None:
-    picture = Picture(over_the_wire(pictures[0], None, full=True).status)
+    picture = Picture(over_the_wire(pictures[0], None, full=True)[0].status)
     for before, after in itertools.pairwise(pictures):
         picture.rest()
         told, changes = difference(before, after)
         plain = over_the_wire(told, None if changes == NOTHING else changes, full=False)
-        picture.take(plain.status, plain.changes)
+        picture.take(*plain)
         assert msgspec.json.decode(picture.rest(), type=NodeStatus) == after
         assert picture.rest() == picture.rest()
         assert picture.status == after
 
 
 def test_a_status_that_was_looked_at_does_not_change_any_more() -> None:
-    picture = Picture(over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True).status)
+    picture = Picture(over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True)[0].status)
     seen = picture.status
     plain = over_the_wire(NodeStatus(), NodeChanges(gpus=(GpuChange(slot=0, state=GpuState.LOST),)), full=False)
-    picture.take(plain.status, plain.changes)
+    picture.take(*plain)
     assert seen == NodeStatus(gpus=[GpuReading(uuid="a")])
     assert picture.status == NodeStatus(gpus=[GpuReading(uuid="a", state=GpuState.LOST)])
+
+
+def test_changes_that_nobody_looks_at_do_not_pile_up() -> None:
+    picture = Picture(over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True)[0].status)
+    for number in range(10 * WAITING_MAX):
+        picture.take(*over_the_wire(NodeStatus(), NodeChanges(gpus=(GpuChange(slot=0, index=number),)), full=False))
+        assert len(picture._waiting) < WAITING_MAX
+    assert picture.status == NodeStatus(gpus=[GpuReading(uuid="a", index=10 * WAITING_MAX - 1)])
 
 
 def test_no_part_has_a_slot_beyond_the_limits() -> None:
