@@ -174,6 +174,8 @@ class Bus:
         self._subscriptions: set[Subscription] = set()
         self._closed = False
         self._dropped = 0
+        self.readings_wanted = False
+        """Whether somebody looks at readings now: they change all the time, and telling nobody costs as much."""
 
     @property
     def subscribers(self) -> int:

@@ -126,9 +126,12 @@ class Ingest:
             self.hinted(agent_id)
         if (cards := received.cards) is not None:
             self._registry.remarks.cards(agent_id, cards)
-        self._bus.publish(NodeChanged(node, state_changed or received.of_state, received.tells("jobs")))
-        if state_changed or received.tells("workers", "draining"):
-            self._desk.wake()
+        if state_changed or received.of_state:
+            self._bus.publish(NodeChanged(node, of_state=True, jobs=received.tells("jobs")))
+            if state_changed or received.tells("workers", "draining"):
+                self._desk.wake()
+        elif self._bus.readings_wanted:
+            self._bus.publish(NodeChanged(node, of_state=False, jobs=False))
 
     def heard(self, agent_id: str) -> None:
         """Some frame came."""

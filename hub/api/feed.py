@@ -160,10 +160,12 @@ class Feed:
         if self.closed:
             viewer.close()
         self._viewers.add(viewer)
+        self._app[ports.BUS].readings_wanted = True
         try:
             yield viewer
         finally:
             self._viewers.discard(viewer)
+            self._app[ports.BUS].readings_wanted = bool(self._viewers)
             self._dropped += viewer.dropped
 
     def close(self) -> None:
