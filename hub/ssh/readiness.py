@@ -47,20 +47,25 @@ class Rehearsals:
 
     def due_ms(self, reach: Reach) -> int | None:
         """When the way is to be tried next, in Unix milliseconds; None for no way."""
-        if reach.target is None:
-            return None
-        tried_ms = reach.tried_at_ms
-        if tried_ms is None or tried_ms < reach.changed_at_ms or reach.state is State.UNPROVED:
-            return reach.changed_at_ms + SETTLE_MS
-        if tried_ms < self._identity_changed_ms:
-            return self._identity_changed_ms
+        changed_ms, tried_ms = self.changed_ms(reach), reach.tried_at_ms
+        if changed_ms is not None or tried_ms is None or reach.target is None:
+            return changed_ms
         if reach.state is State.BROKEN:
             lasted_ms = tried_ms - (tried_ms if reach.broken_since_ms is None else reach.broken_since_ms)
             longest_ms = max(RETRY_MIN_MS, min(RETRY_MAX_MS, self._every_ms))
             return tried_ms + round(min(max(RETRY_MIN_MS, lasted_ms), longest_ms) * _jitter(reach.node_id, tried_ms))
-        if self._other_keys(reach):
-            return tried_ms
         return tried_ms + round(self._every_ms * _jitter(reach.node_id, tried_ms))
+
+    def changed_ms(self, reach: Reach) -> int | None:
+        """When the way, or the hub's key, became another than it was last tried with; None if it is the same."""
+        tried_ms = reach.tried_at_ms
+        if reach.target is None:
+            return None
+        if tried_ms is None or tried_ms < reach.changed_at_ms or reach.state is State.UNPROVED:
+            return reach.changed_at_ms + SETTLE_MS
+        if tried_ms < self._identity_changed_ms:
+            return self._identity_changed_ms
+        return tried_ms if reach.state is State.PROVED and self._other_keys(reach) else None
 
     def _other_keys(self, reach: Reach) -> bool:
         """Whether it was proved with other keys than the hub has now: it restarted with them, or was told so."""

@@ -23,7 +23,6 @@ from hub.ssh.book import HUB, Asked
 from hub.ssh.desk import Busy, NoWayIn, SshDesk
 from hub.ssh.looking import PURPOSE, Ladder, ladder_of, script
 from hub.ssh.probing import Probes, trouble
-from hub.ssh.reach import State
 from hub.ssh.readiness import Rehearsals
 from hub.ssh.verdict import Incident, Problem
 from hub.store.base import Store, StoreError
@@ -162,12 +161,12 @@ class Watch:
                 self._probes.hasten(node_id, now_s)
 
     def _rehearse(self, lost: set[str], now_ms: int) -> None:
-        """Logins that are due: at lost nodes only where the way was changed, since looks try it anyway."""
+        """Logins that are due: at lost nodes only where something was changed, since looks try the way anyway."""
         ways = [
             reach
             for reach in self._desk.book.reaches()
             if self._registry.node(reach.node_id) is not None
-            and (reach.node_id not in lost or reach.state is State.UNPROVED)
+            and (reach.node_id not in lost or self._rehearsals.changed_ms(reach) is not None)
         ]
         for node_id in self._rehearsals.due(ways, now_ms):
             if self.under_way >= self._places or len(self._logins) >= max(1, self._places // REHEARSALS_SHARE):
