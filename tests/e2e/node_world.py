@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.e2e.rig import PROVEWIRE, Agent, Hub, Process, Rig, until
-from tests.hub.ssh.sshd import SSHD, free_port, make_key
+from tests.hub.ssh.sshd import MISSING, SSHD, free_port, make_key
 
 
 def _may() -> bool:
@@ -29,7 +29,9 @@ def _may() -> bool:
     return tried.returncode == 0
 
 
-needs_node_world = pytest.mark.skipif(not _may(), reason="needs root, namespaces and sshd")
+needs_node_world = pytest.mark.skipif(
+    not _may(), reason=MISSING if SSHD is None else "a node of its own needs root and namespaces"
+)
 
 
 class NodeWorld(Agent):
@@ -47,10 +49,18 @@ class NodeWorld(Agent):
         passwd = Path("/etc/passwd").read_text().splitlines()
         mine = [f"root:x:0:0:root:{self.home}:/bin/sh" if line.startswith("root:") else line for line in passwd]
         (self.world / "passwd").write_text("\n".join(mine) + "\n")
-        (self.world / "sshd_config").write_text(
-            f"Port {self.port}\nListenAddress 127.0.0.1\nHostKey {self.host_key}\nPidFile none\n"
-            "LogLevel VERBOSE\nUsePAM no\nPermitRootLogin prohibit-password\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
-        )
+        settings = {
+            "Port": str(self.port),
+            "ListenAddress": "127.0.0.1",
+            "HostKey": str(self.host_key),
+            "PidFile": "none",
+            "LogLevel": "VERBOSE",
+            "UsePAM": "no",
+            "PermitRootLogin": "prohibit-password",
+            "PasswordAuthentication": "no",
+            "KbdInteractiveAuthentication": "no",
+        }
+        (self.world / "sshd_config").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
 
     @property
     def host_key_text(self) -> str:
@@ -62,10 +72,9 @@ class NodeWorld(Agent):
         agent += ["--device", "host", "--local", "off", *more]
         supervise = shlex.join([sys.executable, *PROVEWIRE, "supervise", *agent])
         world = shlex.quote(str(self.world))
-        script = (
-            f"mount --bind {world}/passwd /etc/passwd && mkdir -p /run/sshd && export HOME={shlex.quote(str(self.home))}"
-            f" && {{ {SSHD} -D -e -f {world}/sshd_config 2>>{world}/sshd.log & }} && {{ {supervise} & }} && wait"
-        )
+        sshd = f"{SSHD} -D -e -f {world}/sshd_config 2>>{world}/sshd.log"
+        prepared = f"mount --bind {world}/passwd /etc/passwd && mkdir -p /run/sshd && export HOME={world}/home"
+        script = f"{prepared} && {{ {sshd} & }} && {{ {supervise} & }} && wait"
         argv = ["-c", f"import os; os.execvp('unshare', {['unshare', *self._namespaces, 'sh', '-c', script]!r})"]
         self.process = Process(self._rig, self.name, argv, self._log, self._env)
         return self

@@ -19,9 +19,8 @@ from hub.ssh.client import Client, Spoken
 from hub.ssh.targets import Target
 
 SSHD = next((path for path in ("/usr/sbin/sshd", "/usr/local/sbin/sshd") if Path(path).exists()), None)
-needs_sshd = pytest.mark.skipif(
-    SSHD is None or shutil.which("ssh") is None, reason="sshd is missing: apt-get install openssh-server openssh-client"
-)
+MISSING = "sshd is missing: apt-get install openssh-server openssh-client"
+needs_sshd = pytest.mark.skipif(SSHD is None or shutil.which("ssh") is None, reason=MISSING)
 START_S = 10.0
 DEADLINE_S = 15.0
 

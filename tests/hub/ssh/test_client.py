@@ -177,7 +177,10 @@ NAMESPACES = subprocess.run(
     ["unshare", "-rn", "sh", "-c", "ip link add v0 type veth peer name v1"], capture_output=True, check=False
 ).returncode
 needs_namespaces = pytest.mark.skipif(
-    NAMESPACES != 0 or shutil.which("ip") is None, reason="network namespaces are not allowed here, or ip is missing"
+    NAMESPACES != 0,
+    reason="ip is missing: apt-get install iproute2"
+    if shutil.which("ip") is None
+    else "network namespaces are not allowed here",
 )
 
 
