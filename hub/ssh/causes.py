@@ -16,6 +16,10 @@ TEXT_CHARS_MAX = 64 * 1024
 """Of the head and of the tail of what ssh said: where the rules look. It said what matters long before that."""
 
 
+EVIDENCE_CHARS_MAX = 1000
+"""Of the line that decided; a hostile server's may have no end."""
+
+
 class Ending(Struct, frozen=True, kw_only=True):
     """How one attempt ended."""
 
@@ -99,10 +103,10 @@ def _said(stderr: str) -> tuple[Cause, str] | None:
     text = stderr if len(stderr) <= 2 * TEXT_CHARS_MAX else f"{stderr[:TEXT_CHARS_MAX]}\n{stderr[-TEXT_CHARS_MAX:]}"
     for rule in RULES:
         if match := rule.pattern.search(text):
-            return rule.cause, match[0].strip()
+            return rule.cause, match[0].strip()[:EVIDENCE_CHARS_MAX]
     return None
 
 
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
-    return lines[-1].strip() if lines else ""
+    return lines[-1].strip()[:EVIDENCE_CHARS_MAX] if lines else ""

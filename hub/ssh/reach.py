@@ -7,10 +7,13 @@ import msgspec
 from msgspec import Struct, field
 
 from hub.ssh.cause import Cause
+from hub.ssh.streams import shown
 from hub.ssh.targets import Target
 
 MINUTE_MS = 60_000
 DAY_MS = 24 * 3_600_000
+WHY_CHARS_MAX = 200
+"""Of ssh's own words in a node's sentence: it goes to every viewer."""
 NO_WAY_IN = "no way in"
 NEVER_PROVED = "no login has succeeded before"
 
@@ -107,7 +110,8 @@ class Reach(Struct, frozen=True, kw_only=True):
             return self.cause.value.replace("_", " ")
         head, colon, rest = self.evidence.partition(": ")
         words = rest if colon and self.target is not None and head.endswith(f"@{self.target.host}") else self.evidence
-        return words.strip().removesuffix(".")
+        said = shown(words.strip().removesuffix(".").encode())
+        return said if len(said) <= WHY_CHARS_MAX else f"{said[:WHY_CHARS_MAX]}..."
 
     def sentence(self, now_ms: int) -> str:
         """How the fallback is, in one short line."""

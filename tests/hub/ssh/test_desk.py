@@ -301,3 +301,36 @@ async def test_many_nodes_with_one_cause_are_one_incident(tmp_path: Path) -> Non
         (incident,) = all_.desk.incidents()
         assert incident.headline == "3 of 4 nodes, one cause: identity refused"
         assert "replaced" in incident.remedy
+
+
+async def test_a_way_over_another_host_needs_the_host_keys_of_both(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as all_:
+        gate, node = await all_.node("gate"), await all_.node("node")
+        gate_target, target = all_.desk.target(gate.id), all_.desk.target(node.id)
+        assert gate_target is not None
+        assert target is not None
+        through = Target(target.host, target.port, target.user, (gate_target,))
+        await all_.desk.set_target(node.id, through, OPERATOR)
+        refused = await all_.run(node, fresh=True)
+        assert refused.cause is Cause.HOST_KEY_UNKNOWN
+        assert f"[127.0.0.1]:{gate_target.port}".encode() in refused.stderr
+        await all_.desk.book.pin_jump(node.id, gate_target, [host_key_of(all_.sshds[gate.id])], OPERATOR)
+        assert (await all_.run(node, fresh=True)).cause is Cause.OK
+        all_.sshds[gate.id].stop()
+        assert not (await all_.run(node, fresh=True)).way_works
+
+
+async def test_an_endless_line_makes_no_endless_sentence(tmp_path: Path) -> None:
+    program = tmp_path / "ssh"
+    said = "printf '\\033[2J' >&2; head -c 300000 /dev/zero | tr '\\0' x >&2; echo ' Permission denied (publickey)' >&2"
+    program.write_text(f"#!/bin/sh\n{said}\nexit 255\n", encoding="ascii")
+    program.chmod(0o755)
+    async with fleet(tmp_path, ssh_program=str(program)) as all_:
+        node = await all_.node()
+        record = await all_.run(node, fresh=True)
+        assert record.cause is Cause.IDENTITY_REFUSED
+        assert len(record.evidence) <= 1000
+        assert len(record.stderr) == record.stderr_bytes > 300_000
+        sentence = all_.desk.sentence(node.id)
+        assert len(sentence) < 300
+        assert sentence.isprintable()
