@@ -38,7 +38,8 @@ class NodeWorld(Agent):
     """One node."""
 
     def __init__(self, rig: Rig, name: str = "node-a") -> None:
-        super().__init__(rig, {}, name)
+        # Kernels that this machine has built already are not built once more for every node.
+        super().__init__(rig, {"XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))}, name)
         self.world = rig.folder / f"{name}-world"
         self.home = self.world / "home"
         self.port = free_port()
