@@ -30,7 +30,11 @@ def run(args: argparse.Namespace) -> int:
 def lines(told: dict[str, Any]) -> list[str]:
     """For people: the incidents, each with this side beside it; else this side alone."""
     found: list[str] = []
-    sides = [f"this side: {one['sentence']}, since {moment(one['since_ms'])}" for one in told["problems"]]
+    sides = [
+        line
+        for one in told["problems"]
+        for line in (f"this side: {one['sentence']}, since {moment(one['since_ms'])}", f"  {one['remedy']}")
+    ]
     for incident in told["incidents"]:
         names = [one["name"] for one in incident["nodes"]]
         more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""

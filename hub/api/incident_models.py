@@ -6,7 +6,6 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from hub import ports
-from hub.ssh.cause import REMEDIES
 from hub.ssh.looking import Ladder
 from hub.ssh.verdict import Incident, Problem
 from wire.jobs import Uuid
@@ -83,7 +82,7 @@ class LadderView(Struct, frozen=True, kw_only=True):
 
 def problem_view(problem: Problem) -> ProblemView:
     """With what to do about it."""
-    return ProblemView(problem.cause.value, problem.sentence, REMEDIES[problem.cause], problem.since_ms)
+    return ProblemView(problem.cause.value, problem.sentence, problem.remedy, problem.since_ms)
 
 
 def incidents_view(app: web.Application, *, nodes_max: int | None = None) -> IncidentsView:

@@ -6,11 +6,11 @@ const STEP_KIND = { ok: "good", warning: "warn", failed: "bad", unknown: "off" }
 const FALLBACK_KIND = { proved: "good", broken: "bad", unproved: "off", none: "off" };
 const DAY_MS = 86400000;
 
-const fallback = { incidents: null, node: null, asked: 0, busy: false };
+const fallback = { incidents: null, node: null, asked: 0 };
 
 function clock(ms) {
   const when = new Date(ms);
-  const time = when.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  const time = when.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
   return Math.abs(hubNowMs() - ms) < DAY_MS ? time : `${when.toLocaleDateString()} ${time}`;
 }
 
@@ -32,7 +32,10 @@ function incidentBanner(incident, problems) {
   const names = listed(incident.nodes.map((node) => node.name));
   banner.append(
     make("h2", "", `${incident.headline} since ${clock(incident.since_ms)}`),
-    ...problems.map((problem) => make("p", "side", `This side: ${problem.sentence}, since ${clock(problem.since_ms)}`)),
+    ...problems.flatMap((problem) => [
+      make("p", "side", `This side: ${problem.sentence}, since ${clock(problem.since_ms)}`),
+      make("p", "", problem.remedy),
+    ]),
   );
   if (!problems.length) banner.append(make("p", "side", incident.ours ? "By its nature this lies on the hub's side." : "The hub found nothing wrong with its own side."));
   banner.append(make("p", "", incident.remedy), make("p", "small", more > 0 ? `${names}, and others` : names));
@@ -61,7 +64,7 @@ function fallbackParts(node) {
   if (way.state === "broken" && way.remedy) line.title = way.remedy;
   parts.push(line);
   if (way.state !== "none") {
-    const button = make("button", "link", "by ssh …");
+    const button = make("button", "link", "rung by rung …");
     button.type = "button";
     button.dataset.ladder = node.id;
     button.setAttribute("aria-label", `what looking after ${node.name} by ssh found`);
@@ -75,7 +78,6 @@ function fallbackParts(node) {
 async function showLadder(id, method) {
   const asked = (fallback.asked += 1);
   fallback.node = id;
-  fallback.busy = true;
   const node = nodes.get(id);
   const name = node ? node.name : id;
   at("ladder").hidden = false;

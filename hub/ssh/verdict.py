@@ -41,6 +41,13 @@ OURS = frozenset(
 """Causes that lie on the hub's side by their nature."""
 
 
+REPLACED_REMEDY = (
+    "Put the old key back; or, if it was replaced on purpose, install the new one at the nodes: "
+    "`provewire ssh-key install --all`."
+)
+"""When the hub itself finds that its key is another than before."""
+
+
 class Failure(Struct, frozen=True):
     """The way to one node failed."""
 
@@ -56,6 +63,11 @@ class Problem(Struct, frozen=True):
     cause: Cause
     sentence: str
     since_ms: int
+
+    @property
+    def remedy(self) -> str:
+        """What to do on this side."""
+        return REPLACED_REMEDY if self.cause is Cause.IDENTITY_REFUSED else REMEDIES[self.cause]
 
 
 class Incident(Struct, frozen=True, kw_only=True):
@@ -78,8 +90,8 @@ class Incident(Struct, frozen=True, kw_only=True):
 
     @property
     def remedy(self) -> str:
-        """What to do first: about this side, if anything is wrong there."""
-        return self.problems[0].sentence if self.problems else REMEDIES[self.cause]
+        """What to do about the cause at the nodes; each problem of this side has a remedy of its own."""
+        return REMEDIES[self.cause]
 
 
 def incidents(failures: Iterable[Failure], fleet: int, problems: Sequence[Problem] = ()) -> list[Incident]:

@@ -300,7 +300,7 @@ async def test_many_nodes_with_one_cause_are_one_incident(tmp_path: Path) -> Non
         await all_.desk.examine()
         (incident,) = all_.desk.incidents()
         assert incident.headline == "3 of 4 nodes, one cause: identity refused"
-        assert "replaced" in incident.remedy
+        assert any("replaced" in problem.sentence for problem in incident.problems)
 
 
 async def test_a_way_over_another_host_needs_the_host_keys_of_both(tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ def test_the_day_every_node_refused_the_key() -> None:
     (found,) = incidents(failing(58), 60, [replaced])
     assert found.headline == "58 of 60 nodes, one cause: identity refused"
     assert (found.since_ms, len(found.nodes)) == (T0, 58)
-    assert found.remedy == replaced.sentence
+    assert found.problems == (replaced,)
+    assert "ssh-key install --all" in replaced.remedy
+    assert found.remedy == REMEDIES[Cause.IDENTITY_REFUSED]
     assert not found.ours, "what the hub found stands beside it, and is not said to be the reason"
 
 
