@@ -216,10 +216,10 @@ class HubProcess:
         return str(made["token"])
 
     def metrics(self) -> dict[str, float]:
-        """Every sample of ``/metrics``; one with labels is called ``name{key="value"}``."""
-        text = self.call("GET", "/metrics").decode()
+        """Every sample of ``/metrics`` but the nodes' own; one with labels is called ``name{key="value"}``."""
+        text, _, _ = self.call("GET", "/metrics").partition(b"# HELP provewire_node_")
         found: dict[str, float] = {}
-        for family in text_string_to_metric_families(text):
+        for family in text_string_to_metric_families(text.decode()):
             for sample in family.samples:
                 labels = ",".join(f'{key}="{value}"' for key, value in sorted(sample.labels.items()))
                 found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value

@@ -4,6 +4,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 import structlog
 from aiohttp import web
@@ -33,6 +34,7 @@ from hub.api.errors import problems
 from hub.api.feed import FEED, Feed
 from hub.api.log_follow import LOG_FOLLOWERS, LogFollowers
 from hub.api.route import Route, register
+from hub.api.scrapes import SCRAPES, Scrapes
 from hub.artifacts import Artifacts
 from hub.faults import FAULTS
 from hub.undisturbed import Undisturbed
@@ -94,6 +96,7 @@ def setup(app: web.Application) -> None:
     app[jobs.PAIRS] = jobs.CheckedPairs()
     app[views.NAMES] = views.Names(app)
     app[metrics.LAG] = metrics.LoopLag()
+    app[SCRAPES] = Scrapes(partial(metrics.make, app))
     app[FEED] = Feed(app)
     app[LOG_FOLLOWERS] = LogFollowers(app)
     app.middlewares.extend([problems, login.login_instead, auth.authenticated])

@@ -24,9 +24,10 @@ from prometheus_client.core import (
 from prometheus_client.process_collector import ProcessCollector
 
 from hub import bus, ports, verify
-from hub.api import feed, log_follow, models, node_metrics, ssh_metrics
+from hub.api import feed, keeping_metrics, log_follow, models, node_metrics, ssh_metrics
 from hub.api.artifacts import UPLOADS, UPLOADS_MAX
 from hub.api.route import Answer, Route
+from hub.api.scrapes import READERS_MAX, SCRAPES, Pieces
 from hub.api.views import reason_name
 from hub.faults import FAULTS, PARTS
 from hub.liveness import NodeState
@@ -37,6 +38,7 @@ from wire.jobs import JobState
 LAG_TICK_S = 0.5
 LAG_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 MEDIA = "text/plain"
+CONTENT_TYPE = f"{MEDIA}; version=0.0.4; charset=utf-8"
 
 
 class LoopLag:
@@ -82,7 +84,7 @@ class Scrape:
 
     def collect(self) -> Iterator[Metric]:
         """Every family of ours."""
-        nodes = self._app[ports.REGISTRY].nodes()
+        states = Counter(node.state for node in self._app[ports.REGISTRY].nodes())
         yield _labelled(
             "provewire_build",
             "Version of the hub; always 1.",
@@ -92,7 +94,7 @@ class Scrape:
         yield _labelled(
             "provewire_nodes",
             "Nodes by state.",
-            {(state.value,): sum(node.state is state for node in nodes) for state in NodeState},
+            {(state.value,): states[state] for state in NodeState},
             ("state",),
         )
         yield _labelled(
@@ -101,7 +103,7 @@ class Scrape:
         yield _plain("provewire_sessions", "Open sessions of agents.", self._app[ports.SESSIONS].count())
         yield from self._queues()
         yield from self._store()
-        yield from self._keepers()
+        yield from keeping_metrics.families(self._app)
         yield from self._checks()
         yield from self._traffic()
         yield from self._fleet()
@@ -128,6 +130,7 @@ class Scrape:
             "store_writes": (store.waiting, store.waiting_max),
             "checks_waiting": (self._app[ports.VERIFIER].waiting, verify.WAITING_MAX),
             "uploads": (uploads, UPLOADS_MAX),
+            "scrapes": (self._app[SCRAPES].readers, READERS_MAX),
             "live_streams": (self._app[feed.FEED].viewers, feed.VIEWERS_MAX),
             "bus_messages": (self._app[ports.BUS].waiting, bus.QUEUE_MESSAGES_MAX),
             "handshakes": (self._app[ports.SESSIONS].unauthenticated, self._app[ports.CONFIG].unauthenticated_max),
@@ -151,31 +154,6 @@ class Scrape:
         commits.add_metric((), stats.commits, stats.commit_s_total)
         yield commits
         yield _count("provewire_store_operations", "Writes committed.", {(): stats.operations})
-        yield _count("provewire_samples_late", "Samples whose time was given up already.", {(): stats.samples_late})
-        yield _count(
-            "provewire_sample_sources_refused",
-            "Samples of sources beyond a node's limit.",
-            {(): stats.sources_refused},
-        )
-
-    def _keepers(self) -> Iterator[Metric]:
-        """How much is taken in and kept."""
-        keepers = self._app[ports.KEEPERS]
-        yield _count(
-            "provewire_quota_waited_seconds", "Batches waited for a quota.", {(): keepers.quotas.waited_s_total}
-        )
-        left_out = {(stream.value,): n for stream, n in keepers.quotas.left_out_total.items()}
-        yield _count("provewire_quota_left_out", "Events left out for a quota.", left_out, ("stream",))
-        yield _count("provewire_rollups_made", "Rollups made.", {(): keepers.roller.made_total})
-        deleted = {(kind,): n for kind, n in keepers.retention.deleted.items()}
-        yield _count("provewire_rows_given_up", "Rows given up for age or size.", deleted, ("kind",))
-        if (keeping := keepers.retention.keeping) is not None:
-            yield _plain("provewire_store_file_bytes", "The database, free pages included.", keeping.usage.file_bytes)
-            yield _plain("provewire_store_free_bytes", "Free pages in it.", keeping.usage.free_bytes)
-            yield _plain("provewire_rollups_due", "Rollups still to be made.", keeping.usage.rollups_due)
-            yield _plain("provewire_disk_free_bytes", "Of the data directory's file system.", keeping.disk_free_bytes)
-            growth = keeping.growth_bytes_per_s
-            yield _plain("provewire_store_growth_bytes_per_second", "Over the last hour or less.", growth)
 
     def _checks(self) -> Iterator[Metric]:
         checks = CounterMetricFamily(
@@ -251,15 +229,19 @@ def _count(name: str, text: str, values: Mapping[Any, float], labels: tuple[str,
     return family
 
 
-async def metrics(request: web.Request) -> web.Response:
+async def make(app: web.Application) -> Pieces:
     """The text of one scrape."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Scrape(request.app, await request.app[ports.STORE].job_counts()))
+    registry.register(Scrape(app, await app[ports.STORE].job_counts()))
     ProcessCollector(registry=registry)
-    fleet = request.app[ports.REGISTRY]
+    fleet = app[ports.REGISTRY]
     heard = [node for node in fleet.nodes() if node.state is NodeState.ONLINE]
-    body = generate_latest(registry) + (await node_metrics.text(heard, fleet)).encode()
-    return web.Response(body=body, headers={"Content-Type": "text/plain; version=0.0.4"})
+    return [generate_latest(registry), *await node_metrics.text(heard, fleet)]
+
+
+async def metrics(request: web.Request) -> web.StreamResponse:
+    """Answer one scrape."""
+    return await request.app[SCRAPES].answer(request, CONTENT_TYPE)
 
 
 ROUTES = (

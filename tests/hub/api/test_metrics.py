@@ -1,11 +1,21 @@
 """What Prometheus reads."""
 
+import asyncio
+import socket
+from contextlib import ExitStack
+
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from hub import ports
+from hub.api import metrics, scrapes
 from hub.api.metrics import LoopLag
+from hub.api.node_metrics import NODES_AT_ONCE
+from hub.api.scrapes import READERS_MAX, SCRAPES
 from hub.faults import PARTS
 from tests.hub.api.conftest import Web
+from tests.hub.test_registry import a_hello, an_agent
 from wire.engines import EngineReading, EngineState, EngineWorker
 from wire.inputs import Heard
 from wire.readings import GpuReading, GpuState, HostReading
@@ -132,6 +142,67 @@ async def test_what_sessions_do_is_counted(web: Web) -> None:
     assert samples["provewire_agents_turned_away_total", (("code", "upgrade_required"),)] == 1
     assert samples["provewire_mass_drop", ()] == 0
     assert samples["provewire_queue_depth", (("queue", "handshakes"),)] == 0
+
+
+def plant(web: Web, count: int) -> None:
+    """So many nodes that are heard, with eight cards each."""
+    registry = web.app[ports.REGISTRY]
+    gpu = GpuReading("GPU-", power_draw_mw=65_500, sm_clock_mhz=1980, xid_count=3, energy_mj=2_000, throttle_reasons=8)
+    gpu = msgspec.structs.replace(gpu, temperature_c=60, memory_used_bytes=2**34, fan_ratio=0.4, utilization_ratio=0.9)
+    gpus = [msgspec.structs.replace(gpu, uuid=f"GPU-{number}" + 32 * "0") for number in range(8)]
+    status = NodeStatus(host=HostReading(cpu_used_ratio=0.5), gpus=gpus)
+    for number in range(count):
+        agent_id = f"{number:08}"
+        registry.add(an_agent(id=agent_id))
+        registry.opened(agent_id, f"s{number}", a_hello(), "r")
+        registry.reported(agent_id, status, web.clock.time_ms())
+
+
+async def test_the_loop_has_its_turns_while_a_scrape_of_a_large_fleet_is_made(web: Web) -> None:
+    plant(web, 2000)
+    turns = 0
+    making = asyncio.create_task(metrics.make(web.app))
+    while not making.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 2000 / NODES_AT_ONCE
+    assert NODES_AT_ONCE <= 4, "eight cards and more for each, at a microsecond a line"
+    assert sum(piece.count(b'node="00000000"') for piece in making.result()) > 8
+
+
+async def test_scrapes_do_not_pile_up(web: Web) -> None:
+    plant(web, 200)
+    replies = await asyncio.gather(*(web.ask("GET", "/metrics") for _ in range(3 * READERS_MAX)))
+    answered = [reply for reply in replies if reply.status == 200]
+    assert len(answered) >= READERS_MAX
+    assert {reply.code for reply in replies if reply.status != 200} <= {"busy"}
+    assert all(reply.body.count(b"provewire_node_gpu_ok{") == 8 * 200 for reply in answered)
+    assert web.app[SCRAPES].made < len(answered), "each was made for itself"
+    assert web.app[SCRAPES].readers == 0
+
+
+async def test_readers_that_take_nothing_hold_up_nobody_and_are_few(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrapes, "SEND_DEADLINE_S", 1e6)
+    plant(web, 2000)
+    headers = "".join(f"{name}: {value}\r\n" for name, value in web.admin.items())
+    count = web.app[SCRAPES]
+    with ExitStack() as stack:
+        for _ in range(READERS_MAX - 1):
+            reader = stack.enter_context(socket.socket())
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            reader.connect(("127.0.0.1", web.hub.port))
+            reader.sendall(f"GET /metrics HTTP/1.1\r\nHost: hub\r\n{headers}\r\n".encode())
+        async with asyncio.timeout(60.0):
+            while count.readers < READERS_MAX - 1:
+                await web.ask("GET", "/healthz")
+        assert (await web.ask("GET", "/metrics")).status == 200
+        assert count.readers == READERS_MAX - 1
+        blocked = socket.create_connection(("127.0.0.1", web.hub.port))
+        stack.enter_context(blocked).sendall(f"GET /metrics HTTP/1.1\r\nHost: hub\r\n{headers}\r\n".encode())
+        async with asyncio.timeout(60.0):
+            while count.readers < READERS_MAX:
+                await web.ask("GET", "/healthz")
+        assert (await web.ask("GET", "/metrics")).code == "busy"
 
 
 def test_the_lag_of_the_loop_is_a_histogram() -> None:
