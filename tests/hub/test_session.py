@@ -23,6 +23,7 @@ from wire.frames import (
     Bye,
     CancelJob,
     Hello,
+    InstallKey,
     JobHeld,
     JobReply,
     KeyInstalled,
@@ -305,6 +306,16 @@ async def test_what_waits_for_the_store_is_bounded_and_the_socket_is_read_no_fur
         met.home.gate.set()
         await turns(10 * WORK_ITEMS_MAX)
         assert len(met.home.said) == 3 * WORK_ITEMS_MAX
+
+
+async def test_what_became_of_a_key_reaches_the_hub_around() -> None:
+    async with meeting() as met:
+        assert met.life.install_key(InstallKey(JOB, "root", "ssh-ed25519 AAAAC3Nza hub"))
+        met.agent.answer_key(KeyInstalled(JOB, ok=True, detail="appended"))
+        met.flush()
+        await turns()
+        assert met.home.said == [KeyInstalled(JOB, ok=True, detail="appended")]
+        assert not met.life.over
 
 
 async def test_a_flood_of_frames_is_read_at_its_rate_and_loses_nothing() -> None:

@@ -276,7 +276,7 @@ async def test_a_key_is_rotated_without_a_moment_outside_across_a_restart(tmp_pa
         assert len(all_.desk.way.identities) == 2
         progress = await rotator.advance(OPERATOR)
         assert progress.done
-        assert all_.desk.way.identities == (path,)
+        assert list(all_.desk.way.identities) == [path]
         assert public_of(path) != old
         assert progress.rotation is not None
         aside = path.with_name(progress.rotation.retired_to.rpartition("/")[2])
