@@ -244,6 +244,7 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
         tasks.start(name, run())
     yield
     await tasks.cancel()
+    await app[ports.SSH].stop()
     try:
         await ingest.note()
     except StoreError as error:

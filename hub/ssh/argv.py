@@ -128,6 +128,12 @@ def master_argv(way: Way, target: Target, order: str) -> list[str]:
     return [way.ssh, "-O", order, *options(way, target), "--", target.host]
 
 
+def socket_argv(way: Way, socket: Path, order: str) -> list[str]:
+    """The same by its socket, whatever target it is of."""
+    path = _quoted("ControlPath", _literal(socket))
+    return [way.ssh, "-F", "none", "-O", order, "-o", f"ControlPath={path}", "--", "any"]
+
+
 def _quoted(name: str, value: str) -> str:
     """A value of ``-o``: ssh splits it at blanks like a line of its file, but takes a command as it stands."""
     return f'"{value}"' if name != "ProxyCommand" and re.search(r"\s", value) else value

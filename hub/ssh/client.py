@@ -18,7 +18,7 @@ import structlog
 from msgspec import Struct
 
 from hub.clock import Clock
-from hub.ssh.argv import Way, framed, master_argv, ssh_argv, unframed
+from hub.ssh.argv import Way, framed, master_argv, socket_argv, ssh_argv, unframed
 from hub.ssh.cause import Cause
 from hub.ssh.causes import SSH_FAILED, Diagnosis, Ending, diagnose
 from hub.ssh.streams import Bounded, drain, shown
@@ -168,6 +168,12 @@ class Client:
                 _kill(pid)
         await asyncio.to_thread(socket.unlink, missing_ok=True)
 
+    async def end_masters(self) -> None:
+        """Ask every master whose socket lies in our folder to end: nobody needs them when the hub has stopped."""
+        sockets = await asyncio.to_thread(lambda: [path for path in _listed(self._way.runtime_dir) if path.is_socket()])
+        orders = (self._spawn(socket_argv(self._way, path, "exit"), deadline_s=MASTER_ORDER_S) for path in sockets)
+        await asyncio.gather(*orders)
+
     # --- the child
 
     async def _spawn(self, argv: Sequence[str], *, deadline_s: float = MASTER_ORDER_S, stdin: bytes = b"") -> _Ran:
@@ -250,6 +256,13 @@ async def _end_group(process: asyncio.subprocess.Process) -> None:
             continue
         break
     await process.wait()
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
 
 
 def _kill(pid: int) -> None:

@@ -5,6 +5,7 @@ their own, so that nobody who looks into an outage waits behind the probes of it
 """
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -38,6 +39,8 @@ WAITING_MAX = 8
 """Attempts that may wait for their turn at one node."""
 TURN_S = 120.0
 """For a turn, before whoever waits is told to come again."""
+STOP_S = 2.0
+"""For the connections that stand, when the hub stops."""
 OFFERED_S = 10.0
 """For the login with -v after a refused one."""
 FORGET_MS = 15 * 60_000
@@ -94,6 +97,17 @@ class SshDesk:
         proved = any(reach.basis is not None for reach in self.book.reaches())
         await asyncio.to_thread(side.prepare, self._way, self._config, proved_before=proved)
         await self.book.write_known_hosts()
+
+    async def stop(self) -> None:
+        """End the connections that stand; a folder of sockets that the hub chose itself does not stay behind."""
+        try:
+            async with asyncio.timeout(STOP_S):
+                await Client(self._way, self._clock, self._environ).end_masters()
+        except TimeoutError:
+            log.warning("connections by ssh still stand; they end by themselves within a minute")
+        if self._config.ssh_runtime_dir is None:
+            with contextlib.suppress(OSError):  # not empty, or gone
+                await asyncio.to_thread(self._way.runtime_dir.rmdir)
 
     @property
     def way(self) -> Way:

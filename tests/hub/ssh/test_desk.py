@@ -12,6 +12,7 @@ from hub import ports
 from hub.bus import NodeChanged, SshAttempted
 from hub.ssh.book import alias
 from hub.ssh.cause import Cause
+from hub.ssh.client import listeners
 from hub.ssh.desk import OPERATORS_MAX, WAITING_MAX, Busy, NoWayIn
 from hub.ssh.reach import Source, State, Suggestion
 from hub.ssh.side import IDENTITY_FILE
@@ -334,3 +335,14 @@ async def test_an_endless_line_makes_no_endless_sentence(tmp_path: Path) -> None
         sentence = all_.desk.sentence(node.id)
         assert len(sentence) < 300
         assert sentence.isprintable()
+
+
+async def test_a_hub_that_stops_leaves_no_connection_and_no_folder_behind(tmp_path: Path) -> None:
+    async with fleet(tmp_path, ssh_runtime_dir=None) as all_:
+        node = await all_.node()
+        await all_.run(node)
+        folder = all_.desk.way.runtime_dir
+        (socket,) = folder.iterdir()
+        assert listeners(socket)
+    assert not folder.exists()
+    assert listeners(socket) == []
