@@ -22,7 +22,7 @@ from pathlib import Path
 from bench.descriptors import take_descriptors
 from tests.chaos import lossy_disk, tools
 from tests.chaos.client import Client
-from tests.chaos.crash_points import Sweep, rounds
+from tests.chaos.crash_points import ATTEMPTS_MAX, Sweep, rounds
 from tests.chaos.episodes import Episodes
 from tests.chaos.fleet import Fleet
 from tests.chaos.keep import keep_what_is_left
@@ -65,7 +65,9 @@ def crash_points(name: str, rig: Rig, library: Path, report: Report) -> None:
     """Every crash point of one daemon."""
     rng = random.Random(f"{SEED}/{name}")
     with (
-        Fleet(rig, library, seed=SEED, players=2, agents="a", rates=SLOW, told_s=1.0) as fleet,
+        Fleet(
+            rig, library, seed=SEED, players=2, agents="a", rates=SLOW, told_s=1.0, attempts_max=ATTEMPTS_MAX
+        ) as fleet,
         Client(fleet.hub, SEED, open_jobs=1) as client,
     ):
         runs = Episodes(fleet, rig, client, report, rng, LONGEST_S)

@@ -19,6 +19,8 @@ from tests.e2e.rig import until
 
 CRASH_S = 90.0
 SETTLE_EVERY = 8
+ATTEMPTS_MAX = 2 * SETTLE_EVERY
+"""Each crash may cost a job one, and a job that must fail has to use them up before the scenario ends."""
 KEPT_RATIO = 0.25
 """Of the crashes of an agent: its machine stays up, and its worker goes on."""
 

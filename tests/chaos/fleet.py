@@ -32,11 +32,11 @@ HUB = {
     "PROVEWIRE_DECLINE_BACKOFF_S": "1",
     "PROVEWIRE_RECONNECT_SPREAD_S": "1",
     "PROVEWIRE_ENROLL_PER_S": "200",
-    # The poison limit counts what this test does to workers; it must not be what ends a good job.
-    "PROVEWIRE_ATTEMPTS_MAX": "40",
 }
 LOST_AFTER_S = 25.0
 TOKEN_TTL_S = 7200
+ATTEMPTS_MAX = 40
+"""The poison limit counts what is done to workers here too; it must not be what ends a good job."""
 
 
 class DrivenAgent(Agent):
@@ -126,6 +126,7 @@ class Fleet:
         lost_after_s: float = LOST_AFTER_S,
         rates: Rates = RATES,
         told_s: float = 0.1,
+        attempts_max: int = ATTEMPTS_MAX,
     ) -> None:
         self._rig = rig
         self._library = library
@@ -134,7 +135,11 @@ class Fleet:
         self._letters = agents
         self._rates, self._told_s = rates, told_s
         self._stack = ExitStack()
-        self._env = {**HUB, "PROVEWIRE_LOST_AFTER_S": f"{lost_after_s:g}"}
+        self._env = {
+            **HUB,
+            "PROVEWIRE_LOST_AFTER_S": f"{lost_after_s:g}",
+            "PROVEWIRE_ATTEMPTS_MAX": str(attempts_max),
+        }
         self.lost_after_s = lost_after_s
         self.began_s = time.monotonic()
         self.journal = rig.folder / "journal"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.client import Client
-from tests.chaos.crash_points import Sweep
+from tests.chaos.crash_points import ATTEMPTS_MAX, Sweep
 from tests.chaos.episodes import Episodes
 from tests.chaos.fleet import Fleet
 from tests.chaos.lossy_disk import Side
@@ -24,7 +24,9 @@ def test_killed_at_a_durable_effect_and_the_power_cut(rig: Rig, lossy_library: P
     report = Report(f"Crash points of {name}, sampled", SEED)
     rng = random.Random(f"{SEED}/{name}")
     with (
-        Fleet(rig, lossy_library, seed=SEED, players=2, agents="a", rates=SLOW, told_s=1.0) as fleet,
+        Fleet(
+            rig, lossy_library, seed=SEED, players=2, agents="a", rates=SLOW, told_s=1.0, attempts_max=ATTEMPTS_MAX
+        ) as fleet,
         Client(fleet.hub, SEED, open_jobs=1) as client,
     ):
         episodes = Episodes(fleet, rig, client, report, rng, 1.0)
