@@ -31,6 +31,9 @@ log = structlog.get_logger(__name__)
 NOTES_AT_ONCE = 50
 """Whole statuses put into words without a pause: some milliseconds of the event loop."""
 
+CLOCKS_EVERY_MS = 500
+"""Between two comparisons of a node's clocks with ours: a status that follows sooner tells nothing new of them."""
+
 _STATUS_JSON = msgspec.json.Decoder(NodeStatus)
 _packed = msgspec.msgpack.Encoder().encode
 """For the size of events: the frame's own bytes are not known here any more."""
@@ -116,11 +119,17 @@ class Ingest:
         """Take over a status: memory only."""
         now_ms = self._clock.time_ms()
         state_before = self._registry.state(agent_id)
-        node = self._registry.reported(agent_id, received.picture, received.time_ms)
+        before = self._registry.node(agent_id)
+        if before is None:
+            return
+        told_ms = before.status_at_ms
+        compared = told_ms is None or not 0 <= now_ms - told_ms < CLOCKS_EVERY_MS
+        node = self._registry.reported(agent_id, received.picture, received.time_ms if compared else None)
         if node is None:
             return
         self._to_note.add(agent_id)
-        self._clocks.of(agent_id, node.epoch).heard(received.monotonic_ns, now_ms)
+        if compared:
+            self._clocks.of(agent_id, node.epoch).heard(received.monotonic_ns, now_ms)
         state_changed = node.state is not state_before
         if received.tells("ssh"):
             self.hinted(agent_id)

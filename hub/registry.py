@@ -219,8 +219,11 @@ class Registry:
             node.last_heard_at_ms = self._clock.time_ms()
             node.dropped_s = None
 
-    def reported(self, agent_id: str, said: NodeStatus | Picture, node_time_ms: int) -> Node | None:
-        """A status came; ``said`` is the merged picture. The hub's most frequent change: done in place."""
+    def reported(self, agent_id: str, said: NodeStatus | Picture, node_time_ms: int | None) -> Node | None:
+        """A status came; ``said`` is the merged picture. The hub's most frequent change: done in place.
+
+        ``node_time_ms``: the node's wall clock, None where it need not be looked at.
+        """
         node = self._nodes.get(agent_id)
         if node is None:
             return None
@@ -228,7 +231,8 @@ class Registry:
         node.said = said
         node.status_at_ms = node.last_heard_at_ms = now_ms
         node.via_ssh = None
-        node.clock_skew_ms = self.remarks.time(agent_id, node_time_ms - now_ms, connected=self._connected)
+        if node_time_ms is not None:
+            node.clock_skew_ms = self.remarks.time(agent_id, node_time_ms - now_ms, connected=self._connected)
         node.last_frame_s = self._clock.monotonic()
         node.dropped_s = None
         if node.state is not NodeState.ONLINE:

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from wire.frames import (
     AssignJob,
     CancelJob,
@@ -139,8 +141,7 @@ class HelloReceived:
     hello: Hello
 
 
-@dataclass(frozen=True, slots=True)
-class StatusReceived:
+class StatusReceived(Struct, frozen=True):
     """A status in order: ``told`` and ``changes`` are what came, ``picture`` is all that is known after it.
 
     The picture goes on changing with the frames that follow; ``status`` is made from it when it is asked for.
@@ -183,8 +184,7 @@ class StatusReceived:
         return self.picture.status
 
 
-@dataclass(frozen=True, slots=True)
-class EventsReceived:
+class EventsReceived(Struct, frozen=True):
     """Events that directly follow what was received before: store, commit, then ``acknowledge``."""
 
     epoch: str

@@ -64,12 +64,12 @@ class Peer(Generic[State]):
     @property
     def is_open(self) -> bool:
         """Whether handshake is over and the session has not ended."""
-        return bool(self.state == self._open_state)
+        return self.state is self._open_state
 
     @property
     def has_ended(self) -> bool:
         """Whether the session is over."""
-        return bool(self.state == self._ended_state)
+        return self.state is self._ended_state
 
     def _move(self, trigger: Trigger) -> None:
         self.state = advance(self._table, self.state, trigger)

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 QUEUE_MAX = 4096
 """Operations that may wait; further callers wait for room."""
-LINGER_S = 0.02
+LINGER_S = 0.05
 """How long patient operations wait for company when nothing else does: a commit costs the same for one as for many."""
 BATCH_MAX = 256
 """Operations of one transaction: what a crash can undo, and how long a reader of the result waits."""
