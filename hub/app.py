@@ -213,7 +213,7 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
     desk = Desk(config=config, clock=clock, store=store, registry=registry, bus=bus, keys=app[ports.KEYS])
     await desk.load()
     ingest = Ingest(config=config, clock=clock, store=store, registry=registry, bus=bus, desk=desk)
-    hints = Hints(registry, app[ports.SSH])
+    hints = Hints(registry, app[ports.SSH], clock)
     ingest.hinted = hints.told
     sessions = Sessions(
         config=config,

@@ -300,7 +300,11 @@ class SshDesk:
         )
         client = Client(way, self._clock, self._environ)
         started_at_ms = self._clock.time_ms()
-        tries = await client.run(target, script, deadline_s=deadline_s, stdin=stdin)
+        try:
+            tries = await client.run(target, script, deadline_s=deadline_s, stdin=stdin)
+        except asyncio.CancelledError:
+            log.info("an attempt by ssh was broken off", node=reach.node_id, purpose=purpose, asked_by=asked.by)
+            raise
         verbose = ""
         if tries[-1].diagnosis.cause in AUTHENTICATION:
             verbose = await client.offered(target, deadline_s=min(deadline_s, OFFERED_S))

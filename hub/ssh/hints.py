@@ -5,10 +5,12 @@ by itself, if the operator's policy wants that at all, only where its own sessio
 """
 
 import asyncio
+import contextlib
 
 import structlog
 from msgspec import UNSET
 
+from hub.clock import Clock
 from hub.faults import FAULTS
 from hub.registry import Node, Registry
 from hub.ssh.desk import SshDesk
@@ -21,14 +23,23 @@ from wire.status import SshHint
 
 log = structlog.get_logger(__name__)
 
+CHANGE_EVERY_S = 60.0
+"""A node may say something new so often: each change is written down with the node."""
+AGAIN_S = 5.0
+"""Until one that was too soon is looked at again."""
+
 
 class Hints:
     """Takes them over, one by one, in a task of its own."""
 
-    def __init__(self, registry: Registry, desk: SshDesk) -> None:
+    def __init__(self, registry: Registry, desk: SshDesk, clock: Clock) -> None:
         self._registry = registry
         self._desk = desk
+        self._clock = clock
         self._waiting: dict[str, None] = {}
+        self._early: set[str] = set()
+        """Nodes that say something new again too soon; looked at later."""
+        self._changed_s: dict[str, float] = {}
         self._wake = asyncio.Event()
 
     def told(self, node_id: str) -> None:
@@ -39,8 +50,12 @@ class Hints:
     async def run(self) -> None:
         """For ever."""
         while True:
-            await self._wake.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN_S if self._early else None):
+                    await self._wake.wait()
             self._wake.clear()
+            self._waiting |= dict.fromkeys(self._early)
+            self._early.clear()
             while self._waiting:
                 node_id = next(iter(self._waiting))
                 del self._waiting[node_id]
@@ -54,11 +69,17 @@ class Hints:
         said = node.status.ssh
         if said is UNSET:
             return
+        now_s = self._clock.monotonic()
+        self._changed_s = {one: at_s for one, at_s in self._changed_s.items() if now_s - at_s < CHANGE_EVERY_S}
+        if node_id in self._changed_s:
+            self._early.add(node_id)
+            return
         try:
             suggestion = suggestion_of(said, node)
         except TargetRefused as error:
             log.warning("what a node suggests for its sshd is no target", node=node_id, error=str(error))
             return
+        before = self._desk.readiness(node_id)
         try:
             await self._desk.suggested(node_id, suggestion, own_address=said.address in {"", node.remote})
         except StoreError as error:
@@ -66,6 +87,8 @@ class Hints:
         except Exception:  # one node's words never take the hub with them
             FAULTS.count("ssh")
             log.exception("what a node suggests for its sshd could not be taken over", node=node_id)
+        if self._desk.readiness(node_id) != before:
+            self._changed_s[node_id] = now_s
 
 
 def suggestion_of(said: SshHint, node: Node) -> Suggestion:

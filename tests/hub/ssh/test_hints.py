@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from hub.ssh import hints
 from hub.ssh.reach import Source
 from hub.ssh.targets import Target
 from tests.hub.ssh.fleet import fleet, until
 from tests.hub.ssh.sshd import make_key, needs_sshd
 from wire.frames import Capability
+from wire.inputs import Heard
 from wire.status import NodeStatus, SshHint
 
 pytestmark = needs_sshd
@@ -66,3 +68,32 @@ async def test_by_policy_only_the_address_its_session_comes_from_is_accepted(tmp
         reach = all_.desk.readiness(foreign.id)
         assert reach.suggested is not None
         assert (reach.target, reach.suggested.target) == (None, Target("203.0.113.5"))
+
+
+async def test_a_node_that_changes_its_mind_all_the_time_is_written_down_now_and_then(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as all_:
+        fickle, other = await all_.hub.enroll("fickle"), await all_.hub.enroll("other")
+        async with fickle.connect() as one, other.connect() as two:
+            for port in range(1000, 1050):
+                await one.status(NodeStatus(ssh=SshHint(port=port)))
+            await one.until(Heard)
+            await two.status(NodeStatus(ssh=SshHint()))
+            await until(lambda: all_.desk.readiness(other.id).suggested is not None)
+        events = [event for event in await all_.hub.store.hub_events(fickle.id) if event.kind == "ssh.suggested"]
+        assert len(events) == 1
+
+
+async def test_what_was_said_too_soon_is_taken_over_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hints, "CHANGE_EVERY_S", 0.3)
+    monkeypatch.setattr(hints, "AGAIN_S", 0.05)
+    async with fleet(tmp_path) as all_:
+        peer = await all_.hub.enroll()
+
+        def said(port: int) -> bool:
+            suggested = all_.desk.readiness(peer.id).suggested
+            return suggested is not None and suggested.target.port == port
+
+        async with peer.connect() as connection:
+            for port in (1001, 1002):
+                await connection.status(NodeStatus(ssh=SshHint(port=port)))
+                await until(lambda port=port: said(port))  # type: ignore[misc]  # bound now
