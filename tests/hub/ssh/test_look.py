@@ -67,6 +67,7 @@ def installed(folder: Path, *words: str) -> Iterator[int]:
 def as_module(folder: Path, *words: str) -> Iterator[int]:
     """As an agent starts its workers, and a supervisor its agent: ``python -m cli.main worker``."""
     (folder / "cli").mkdir(exist_ok=True)
+    (folder / "cli" / "__init__.py").touch()  # else the real one wins, wherever PYTHONPATH has it
     (folder / "cli" / "main.py").write_text(WAITS)
     with started([sys.executable, "-S", "-m", "cli.main", *words], folder) as pid:
         yield pid
