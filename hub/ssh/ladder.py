@@ -164,13 +164,18 @@ def _provers(found: dict[str, str]) -> Step:
     if not workers and not cuzk and not on_cards:
         return Step(Rung.PROVERS, State.FAILED, "no worker, no cuzk-daemon and nothing on a card runs")
     stuck = [line for line in (*workers, *cuzk) if line.split()[1:2] == ["D"]]
-    parts = [f"{len(workers)} workers" if workers else "", "a cuzk-daemon" if cuzk else ""]
+    parts = [_counted(workers, "worker", "workers"), "a cuzk-daemon" if cuzk else ""]
     if on_cards:
-        parts.append(f"{len(on_cards)} processes on cards")
+        parts.append(_counted(on_cards, "process on a card", "processes on cards"))
     sentence = f"alive: {', '.join(part for part in parts if part)}; leave them alone"
     if stuck:
         return Step(Rung.PROVERS, State.WARNING, f"{sentence}; {len(stuck)} wait in the kernel (state D)", detail)
     return Step(Rung.PROVERS, State.OK, sentence, detail)
+
+
+def _counted(lines: Sequence[str], one: str, many: str) -> str:
+    """How many; empty for none."""
+    return "" if not lines else f"1 {one}" if len(lines) == 1 else f"{len(lines)} {many}"
 
 
 def _agent(found: dict[str, str]) -> Step:

@@ -34,8 +34,7 @@ TICK_S = 0.5
 SETTLE_S = 10.0
 """For which the hub has to run without a hitch before it tries anything."""
 TELL_EVERY_TICKS = 4
-"""What operators changed is told so often; what the hub's own attempts changed, at once."""
-EXAMINE_EVERY_S = 60.0
+"""What operators changed is told so often; what the hub's own attempts changed, at the next tick."""
 EXAMINE_AGAIN_S = 2.0
 """Between two examinations, however much there is to examine."""
 REHEARSALS_SHARE = 4
@@ -75,6 +74,7 @@ class Watch:
         self._ladders: dict[str, Ladder] = {}
         self._examine = asyncio.Event()
         self._ticks_made = 0
+        self._news = False
         self._told: tuple[list[Incident], list[Problem]] = ([], [])
         self._mass_drops = registry.drops.mass_drops
         self.paused = ""
@@ -126,7 +126,7 @@ class Watch:
             if self._registry.state(node_id) is not NodeState.LOST and task.cancel():
                 self.looks_ended += 1
         self._ticks_made += 1
-        if self._ticks_made % TELL_EVERY_TICKS == 0:
+        if self._news or self._ticks_made % TELL_EVERY_TICKS == 0:
             self._tell()
         drops = self._registry.drops
         if drops.mass_drops != self._mass_drops:
@@ -182,7 +182,7 @@ class Watch:
     def _ended(self, among: dict[str, asyncio.Task[None]], node_id: str) -> Callable[[asyncio.Task[None]], None]:
         def ended(task: asyncio.Task[None]) -> None:
             among.pop(node_id, None)
-            self._tell()
+            self._news = True
             if not task.cancelled() and (error := task.exception()) is not None:
                 FAULTS.count("ssh")
                 log.error("an attempt of the hub's own failed by a fault of ours", node=node_id, exc_info=error)
@@ -259,7 +259,7 @@ class Watch:
             self._examine.clear()
             await self.examine()
             try:
-                async with asyncio.timeout(EXAMINE_EVERY_S):
+                async with asyncio.timeout(self._config.ssh_examine_s):
                     await self._examine.wait()
             except TimeoutError:
                 continue
@@ -280,6 +280,7 @@ class Watch:
 
     def _tell(self) -> None:
         """Publish what changed about incidents and this side's problems. A new incident has this side examined."""
+        self._news = False
         before, now = self._told, (self._desk.incidents(), self._desk.problems())
         if now == before:
             return

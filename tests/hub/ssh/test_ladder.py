@@ -86,7 +86,7 @@ def test_a_cuzk_daemon_and_foreign_processes_on_cards_are_provers() -> None:
     found = changed(processes="77 S cuzk /usr/local/bin/cuzk-daemon -c /data/zk/cuzk.toml", gpu_processes="")
     assert found[Rung.PROVERS].sentence == "alive: a cuzk-daemon; leave them alone"
     found = changed(processes="", gpu_processes="GPU-5d1f, 4242, 100, other")
-    assert "1 processes on cards" in found[Rung.PROVERS].sentence
+    assert "1 process on a card" in found[Rung.PROVERS].sentence
 
 
 def test_a_worker_that_waits_in_the_kernel_is_shown() -> None:

@@ -262,6 +262,15 @@ async def test_a_look_ends_at_once_when_the_session_is_back(tmp_path: Path) -> N
         assert await all_.hub.store.ssh_attempts(node.id) == []
 
 
+async def test_a_hub_that_stops_leaves_no_look_behind(tmp_path: Path) -> None:
+    async with watched(tmp_path, stale_after_s=2.0, lost_after_s=5.0) as all_:
+        node = await all_.hub.enroll("node")
+        await all_.lose(node)
+        await all_.sshd(node, "ForceCommand sleep 300")
+        await until(lambda: all_.sshs() > 0, 30.0)
+    assert all_.sshs() == 0
+
+
 async def test_nothing_is_tried_while_the_hub_is_in_trouble(tmp_path: Path) -> None:
     async with watched(tmp_path, lag_tolerated_s=5.0, lost_after_s=30.0, ssh_probe_after_s=0.0) as all_:
         assert "just started" in all_.watch.paused or all_.watch.paused == ""
