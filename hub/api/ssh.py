@@ -3,6 +3,7 @@
 A probe by name may be asked for by everybody who is logged in; a command of one's own needs the admin token itself.
 """
 
+import asyncio
 from collections import Counter
 from http import HTTPStatus
 
@@ -131,7 +132,8 @@ async def list_attempts(request: web.Request) -> web.Response:
     limit = min(limit, ATTEMPTS_PAGE_MAX)
     rows = await request.app[ports.STORE].ssh_attempts(node.id, before=before, limit=limit + 1)
     page, cursor = cut_page(rows, limit, lambda record: record.id)
-    return answer(SshAttempts([attempt_view(record, node.name) for record in page], cursor))
+    views = await asyncio.to_thread(lambda: [attempt_view(record, node.name) for record in page])
+    return answer(SshAttempts(views, cursor))
 
 
 async def get_attempt(request: web.Request) -> web.Response:
@@ -140,7 +142,7 @@ async def get_attempt(request: web.Request) -> web.Response:
     record = await request.app[ports.STORE].ssh_attempt(wanted)
     if record is None or record.node_id != node.id:
         raise not_found("attempt", wanted)
-    return answer(attempt_view(record, node.name, whole=True))
+    return answer(await asyncio.to_thread(attempt_view, record, node.name, whole=True))
 
 
 async def try_now(request: web.Request) -> web.Response:
@@ -155,7 +157,8 @@ async def try_now(request: web.Request) -> web.Response:
         if "\0" in body.command:
             raise Problem(INVALID, "invalid", "a command holds no zero character")
     record = await request.app[UNDISTURBED].finish(_run(request.app, node.id, body, who))
-    return answer(attempt_view(record, node.name, whole=True), status=HTTPStatus.CREATED)
+    view = await asyncio.to_thread(attempt_view, record, node.name, whole=True)
+    return answer(view, status=HTTPStatus.CREATED)
 
 
 async def _run(app: web.Application, node_id: str, body: SshRunRequest, who: Asked) -> Record:
@@ -195,10 +198,12 @@ async def import_targets(request: web.Request) -> web.Response:
     body = await read_body(request, SshImportRequest, IMPORT_BODY_BYTES_MAX)
     desk, nodes = request.app[ports.SSH], request.app[ports.REGISTRY].nodes()
     known = [(node.id, node.name) for node in nodes]
+
+    def planned() -> list[Step]:
+        return importing.plan(importing.read(body.text, body.form), lambda wanted: which(known, wanted), desk.readiness)
+
     try:
-        steps = importing.plan(
-            importing.read(body.text, body.form), lambda wanted: which(known, wanted), desk.readiness
-        )
+        steps = await asyncio.to_thread(planned)
     except ImportRefused as error:
         raise Problem(INVALID, "invalid", str(error)) from None
     if not body.dry_run:

@@ -105,7 +105,8 @@ class Client:
         existed = socket is not None and socket.exists()
         stale = existed and not await self._master_answers(target)
         ran = await self._spawn(argv, deadline_s=deadline_s, stdin=stdin)
-        remote = unframed(ran.stdout.kept(), nonce)
+        # In threads: a node that floods its output would hold the hub up for as long as that is looked through.
+        remote = await asyncio.to_thread(unframed, ran.stdout.kept(), nonce)
         silent = ran.exit_code == SSH_FAILED and not ran.stderr.total_bytes
         alive = await self._master_answers(target) if existed and (ran.timed_out or silent) else None
         ending = Ending(
@@ -123,7 +124,7 @@ class Client:
         return Spoken(
             argv=tuple(argv),
             ending=ending,
-            diagnosis=diagnose(ending, identities=self._identities_there()),
+            diagnosis=await asyncio.to_thread(diagnose, ending, identities=self._identities_there()),
             duration_s=ran.duration_s,
             output=remote.output,
             before=remote.before,

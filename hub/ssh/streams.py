@@ -66,4 +66,16 @@ def shown(data: bytes) -> str:
     Escape sequences become visible text, so that nothing another machine said can move a cursor or hide a line.
     """
     text = data.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
-    return "".join(char if char in "\n\t" or char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+    return text.translate(_VISIBLE)
+
+
+class _Visible(dict[int, str]):
+    """What stands for a character, found once each."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        self[code] = visible = char if char in "\n\t" or char.isprintable() else f"\\x{code:02x}"
+        return visible
+
+
+_VISIBLE = _Visible()
