@@ -331,7 +331,7 @@ class HubSession(Peer[HubState]):
         self._status_seq = frame.status_seq
         self._status_to_acknowledge = True
         if frame.full:
-            self._picture = Picture(frame.status)
+            self._picture = Picture(frame, data)
             self._full_asked = False
         elif follows and self._picture is not None:
             self._picture.take(frame, data)

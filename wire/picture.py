@@ -16,6 +16,8 @@ from wire.status import NodeStatus
 
 WAITING_MAX = 32
 """Changes kept as they came: half a minute's, some 10 KiB."""
+WAITING_BYTES_MAX = 32 * 1024
+"""The same of an agent that sends large ones."""
 STATUS_KEYS = dict(zip(NodeStatus.__struct_fields__, NodeStatus.__struct_encode_fields__, strict=True))
 CHANGES_KEYS = dict(zip(NodeChanges.__struct_fields__, NodeChanges.__struct_encode_fields__, strict=True))
 _HOST, _HOST_CHANGE = STATUS_KEYS["host"], CHANGES_KEYS["host"]
@@ -31,20 +33,22 @@ class Picture:
     """The latest picture of one node. It changes in place; ``status`` is a value of its own and stays as it was.
 
     Args:
-        plain: the ``status`` of a full frame; the picture takes it over.
+        frame: a full status.
+        data: the same as it came.
     """
 
-    __slots__ = ("_awake", "_has_host", "_known", "_resting", "_status", "_waiting")
+    __slots__ = ("_awake", "_has_host", "_known", "_resting", "_status", "_waiting", "_waiting_bytes")
 
-    def __init__(self, plain: Plain) -> None:
-        self._awake: Plain | None = plain
+    def __init__(self, frame: PlainStatus, data: bytes) -> None:
+        self._awake: Plain | None = None
         self._resting = b""
-        self._waiting: list[bytes] = []
+        self._waiting = [data]
+        self._waiting_bytes = len(data)
         self._status: NodeStatus | None = None
         self._has_host = False
         self._known = (0, 0)
         """How many parts each of `_LISTS` has."""
-        self._count(plain)
+        self._count(frame.status)
 
     @property
     def status(self) -> NodeStatus:
@@ -67,7 +71,8 @@ class Picture:
             self._count(frame.status)
         self._status = None
         self._waiting.append(data)
-        if len(self._waiting) >= WAITING_MAX:
+        self._waiting_bytes += len(data)
+        if len(self._waiting) >= WAITING_MAX or self._waiting_bytes > WAITING_BYTES_MAX:
             self._put_together()
 
     def rest(self) -> bytes:
@@ -84,7 +89,7 @@ class Picture:
     def _put_together(self) -> Plain:
         plain = self._awake
         if plain is None:
-            plain = self._awake = _UNPACKED.decode(self._resting)
+            plain = self._awake = _UNPACKED.decode(self._resting) if self._resting else {}
             self._resting = b""
         if self._waiting:
             for data in self._waiting:
@@ -93,6 +98,7 @@ class Picture:
                     plain.update(frame.status)
                     _change(plain, frame.changes or {})
             self._waiting = []
+            self._waiting_bytes = 0
         return plain
 
     def _count(self, told: Plain) -> None:

@@ -19,7 +19,8 @@ from wire.engines import EngineReading
 from wire.errors import RemoteProtocolError
 from wire.frames import Status
 from wire.inputs import StatusReceived
-from wire.picture import WAITING_MAX, Picture
+from wire.limits import TEXT_CHARS_MAX
+from wire.picture import WAITING_BYTES_MAX, WAITING_MAX, Picture
 from wire.plain import PlainStatus
 from wire.readings import GpuReading, GpuState, HostReading
 from wire.reasons import Reason
@@ -40,7 +41,7 @@ def read(data: bytes) -> tuple[PlainStatus, bytes]:
 
 def rebuilt(*pictures: NodeStatus) -> NodeStatus:
     """What a hub knows after a full status and a delta for each picture that follows."""
-    picture = Picture(over_the_wire(pictures[0], None, full=True)[0].status)
+    picture = Picture(*over_the_wire(pictures[0], None, full=True))
     for before, after in itertools.pairwise(pictures):
         told, changes = difference(before, after)
         plain = over_the_wire(told, None if changes == NOTHING else changes, full=False)
@@ -151,7 +152,7 @@ def test_a_typical_change_of_a_node_with_eight_cards_has_less_than_300_bytes() -
     ids=["host", "card", "engine"],
 )
 def test_a_change_of_what_was_never_told_is_refused_and_changes_nothing(changes: NodeChanges) -> None:
-    picture = Picture(over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True)[0].status)
+    picture = Picture(*over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True))
     both = msgspec.structs.replace(changes, gpus=(GpuChange(slot=0, index=9), *changes.gpus))
     plain = over_the_wire(NodeStatus(hostname="new"), both, full=False)
     with pytest.raises(RemoteProtocolError) as refused:
@@ -166,7 +167,7 @@ def test_fields_nobody_knows_are_not_kept() -> None:
     def sent(number: int, **content: Any) -> tuple[PlainStatus, bytes]:
         return read(msgpack.packb({"t": "st", "s": 1, "f": False, "w": 1, "m": 1, f"new{number}": 1, **content}))
 
-    picture = Picture(sent(0, b={"hn": "a", "h": {"new": 1}, "g": [{"uuid": "a", "new": 1}], "new": [[1]]})[0].status)
+    picture = Picture(*sent(0, b={"hn": "a", "h": {"new": 1}, "g": [{"uuid": "a", "new": 1}], "new": [[1]]}))
     for number in range(3):
         invented = {f"new{number}": number}
         plain = sent(
@@ -179,7 +180,7 @@ def test_fields_nobody_knows_are_not_kept() -> None:
 @patiently(20)
 @given(node_lives())
 def test_a_picture_that_rested_is_the_same_and_goes_on(pictures: list[NodeStatus]) -> None:
-    picture = Picture(over_the_wire(pictures[0], None, full=True)[0].status)
+    picture = Picture(*over_the_wire(pictures[0], None, full=True))
     for before, after in itertools.pairwise(pictures):
         picture.rest()
         told, changes = difference(before, after)
@@ -191,7 +192,7 @@ def test_a_picture_that_rested_is_the_same_and_goes_on(pictures: list[NodeStatus
 
 
 def test_a_status_that_was_looked_at_does_not_change_any_more() -> None:
-    picture = Picture(over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True)[0].status)
+    picture = Picture(*over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True))
     seen = picture.status
     plain = over_the_wire(NodeStatus(), NodeChanges(gpus=(GpuChange(slot=0, state=GpuState.LOST),)), full=False)
     picture.take(*plain)
@@ -200,10 +201,15 @@ def test_a_status_that_was_looked_at_does_not_change_any_more() -> None:
 
 
 def test_changes_that_nobody_looks_at_do_not_pile_up() -> None:
-    picture = Picture(over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True)[0].status)
+    picture = Picture(*over_the_wire(NodeStatus(gpus=[GpuReading(uuid="a")]), None, full=True))
     for number in range(10 * WAITING_MAX):
         picture.take(*over_the_wire(NodeStatus(), NodeChanges(gpus=(GpuChange(slot=0, index=number),)), full=False))
         assert len(picture._waiting) < WAITING_MAX
+    large = NodeChanges(gpus=(GpuChange(slot=0, detail="x" * TEXT_CHARS_MAX),))
+    for _ in range(WAITING_MAX - 1):
+        picture.take(*over_the_wire(NodeStatus(), large, full=False))
+        assert sum(map(len, picture._waiting)) <= WAITING_BYTES_MAX
+    picture.take(*over_the_wire(NodeStatus(), NodeChanges(gpus=(GpuChange(slot=0, detail=""),)), full=False))
     assert picture.status == NodeStatus(gpus=[GpuReading(uuid="a", index=10 * WAITING_MAX - 1)])
 
 
