@@ -1,11 +1,11 @@
-"""``provewire recover``: at the hub, help a node back. What would be run is shown whole, and done with ``--yes`` only."""
+"""``provewire recover``: at the hub, help a node back. What would be run is shown whole; ``--yes`` does it."""
 
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.errors import EXIT_INTERNAL, EXIT_OK
-from cli.ssh_key import NODE_HELP, VIA_HELP, ask, say, say_json, whole_path
+from cli.ssh_key import NODE_HELP, VIA_HELP, VIA_USER_HELP, ask, say, say_json, whole_path
 
 if TYPE_CHECKING:
     from cli.at_hub import HubHere
@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("recovery", metavar="ACTION", choices=ACTIONS, help=f"one of {', '.join(ACTIONS)}")
     parser.add_argument("--yes", action="store_true", help="do it; else only what would be done is shown")
     parser.add_argument("--via-key", type=Path, metavar="FILE", help=VIA_HELP)
+    parser.add_argument("--via-user", default="", metavar="U", help=VIA_USER_HELP)
     parser.add_argument("--wheel", type=Path, metavar="FILE", help="for upgrade: a wheel on the hub's machine")
     parser.add_argument("--mend", action="store_true", help="for install-key: also put other lines right")
     parser.add_argument("--json", action="store_true", help="the hub's own object")
@@ -39,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
     body = {
         "action": args.recovery,
         "via_key": whole_path(args.via_key),
+        "via_user": args.via_user,
         "wheel": whole_path(args.wheel),
         "mend": args.mend,
     }

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 HELP = "at the hub, show its SSH key, install it at nodes, find out why it is refused, or rotate it"
 NODE_HELP = "its name, its id, or a unique beginning of the id"
 VIA_HELP = "another private key that gets in, a file on the hub's machine; read only for this"
+VIA_USER_HELP = "who logs in with --via-key, where the target's own user may not: root, most often"
 ANSWER_BYTES_MAX = 64 * 1024**2
 ANSWER_S = 3600.0
 """Many nodes take their time; the hub has deadlines of its own for each."""
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     looker.add_argument("node", metavar="NODE", help=NODE_HELP)
     for each in (install, looker):
         each.add_argument("--via-key", type=Path, metavar="FILE", help=VIA_HELP)
-        each.add_argument("--user", default="", metavar="U", help="whose file, if not the user's that logs in")
+        each.add_argument("--via-user", default="", metavar="U", help=VIA_USER_HELP)
     rotate = action("rotate", "put a new key in the old one's place, or go on with that: shown, and with --yes done")
     for each in (install, rotate):
         each.add_argument("--yes", action="store_true", help="do it; else only what would be done is shown")
@@ -107,7 +108,7 @@ def _show(hub: "HubHere", args: argparse.Namespace) -> int:
 
 
 def _doctor(hub: "HubHere", args: argparse.Namespace) -> int:
-    body = {"via_key": whole_path(args.via_key), "user": args.user}
+    body = {"via_key": whole_path(args.via_key), "via_user": args.via_user}
     told = ask(hub, f"{path_of(args.node)}/doctor", body)
     if args.json:
         say_json(told)
@@ -134,7 +135,7 @@ def say_symptoms(symptoms: list[dict[str, Any]]) -> None:
 
 
 def _install(hub: "HubHere", args: argparse.Namespace) -> int:
-    body: dict[str, Any] = {"via_key": whole_path(args.via_key), "user": args.user, "mend": args.mend}
+    body: dict[str, Any] = {"via_key": whole_path(args.via_key), "via_user": args.via_user, "mend": args.mend}
     if args.node:
         body["nodes"] = [hub.ask("GET", path_of(args.node))["node"]]
     told = ask(hub, "/api/v1/ssh/keys/preview", body)

@@ -46,9 +46,11 @@ async def preview(request: web.Request) -> web.Response:
         raise Problem(INVALID, "invalid", f"action must be one of {', '.join(ACTIONS)}, not {shortened(body.action)}")
     try:
         if body.action == INSTALL_KEY:
-            plan = await helps.keys.plan(node.id, who, via_key=via_key, mend=body.mend)
+            plan = await helps.keys.plan(node.id, who, via_key=via_key, via_user=body.via_user, mend=body.mend)
             return answer(_key_preview(helps.installs.keep((plan,)), plan))
-        recovery = await helps.recovery.plan(node.id, Action(body.action), via_key=via_key, wheel=wheel)
+        recovery = await helps.recovery.plan(
+            node.id, Action(body.action), via_key=via_key, via_user=body.via_user, wheel=wheel
+        )
     except RecoveryRefused as error:
         raise Problem(CONFLICT, "recovery_refused", str(error)) from None
     except TOLD as error:

@@ -25,7 +25,7 @@ KeyPath = Annotated[
     Meta(max_length=PATH_CHARS_MAX, description="another private key, by its whole path on the hub's machine"),
 ]
 UserName = Annotated[
-    str, Meta(max_length=USER_CHARS_MAX, description="whose file, where it is not the user that logs in")
+    str, Meta(max_length=USER_CHARS_MAX, description="who logs in with that key, where the target's own user may not")
 ]
 Token = Annotated[str, Meta(min_length=1, max_length=64, description="of the preview that is confirmed")]
 
@@ -34,7 +34,7 @@ class SshDoctorRequest(Request, frozen=True):
     """By what way to look."""
 
     via_key: KeyPath = ""
-    user: UserName = ""
+    via_user: UserName = ""
     asked_by: AskedBy = ""
 
 
@@ -42,7 +42,7 @@ class SshInstallRequest(Request, frozen=True):
     """What to preview."""
 
     via_key: KeyPath = ""
-    user: UserName = ""
+    via_user: UserName = ""
     mend: Annotated[bool, Meta(description="also put right what is wrong with other lines of the file")] = False
     nodes: Annotated[
         list[Annotated[str, Meta(max_length=128)]],
@@ -63,6 +63,7 @@ class RecoveryRequest(Request, frozen=True):
 
     action: Annotated[str, Meta(max_length=32, description="restart-agent, fetch-logs, re-enrol, upgrade, install-key")]
     via_key: KeyPath = ""
+    via_user: UserName = ""
     wheel: Annotated[
         str, Meta(max_length=PATH_CHARS_MAX, description="for upgrade: a wheel, by its whole path on the hub's machine")
     ] = ""

@@ -37,6 +37,7 @@ from hub.ssh.install import Plan
 from hub.ssh.keys import KeyRefused, NotLookedAt
 from hub.ssh.previews import PreviewGone
 from hub.ssh.rotation import RotationDamaged
+from hub.ssh.targets import TargetRefused
 
 CONFLICT, INVALID, BUSY = HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.SERVICE_UNAVAILABLE
 LOOKS_AT_ONCE_MAX = 6
@@ -71,6 +72,8 @@ def other_key(request: web.Request, text: str) -> Path | None:
 def refusal(error: Exception) -> Problem:
     """What went wrong on the way, as an answer."""
     match error:
+        case TargetRefused():
+            return Problem(INVALID, "invalid", str(error))
         case KeyRefused() | RotationDamaged():
             return Problem(CONFLICT, "key_refused", str(error))
         case NoWayIn():
@@ -84,7 +87,7 @@ def refusal(error: Exception) -> Problem:
     raise error
 
 
-TOLD = (KeyRefused, RotationDamaged, NoWayIn, PreviewGone, NotLookedAt, Busy)
+TOLD = (TargetRefused, KeyRefused, RotationDamaged, NoWayIn, PreviewGone, NotLookedAt, Busy)
 
 
 async def get_keys(request: web.Request) -> web.Response:
@@ -105,7 +108,7 @@ async def doctor(request: web.Request) -> web.Response:
     node, body = find_node(request), await read_body(request, SshDoctorRequest)
     via_key, who = other_key(request, body.via_key), asked(request, body.asked_by)
     try:
-        chart = await helping(request).keys.look(node.id, who, via_key=via_key, user=body.user)
+        chart = await helping(request).keys.look(node.id, who, via_key=via_key, via_user=body.via_user)
     except TOLD as error:
         raise refusal(error) from None
     return answer(chart_view(node.id, chart))
@@ -123,7 +126,7 @@ async def preview_install(request: web.Request) -> web.Response:
     async def one(node_id: str) -> Plan | tuple[str, str]:
         async with places:
             try:
-                return await helps.keys.plan(node_id, who, via_key=via_key, user=body.user, mend=body.mend)
+                return await helps.keys.plan(node_id, who, via_key=via_key, via_user=body.via_user, mend=body.mend)
             except (NotLookedAt, NoWayIn, Busy) as error:
                 return node_id, str(error)
 

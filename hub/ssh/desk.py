@@ -27,7 +27,7 @@ from hub.ssh.client import AUTHENTICATION, Client, Spoken
 from hub.ssh.reach import Basis, Reach, Source, State, Suggestion, differences
 from hub.ssh.record import Origin, Record
 from hub.ssh.streams import shown
-from hub.ssh.targets import Target
+from hub.ssh.targets import Target, as_user
 from hub.ssh.verdict import Failure, Incident, Problem, incidents
 from hub.store.base import Store, StoreError
 
@@ -45,7 +45,7 @@ OFFERED_S = 10.0
 """For the login with -v after a refused one."""
 FORGET_MS = 15 * 60_000
 """How long something made good at the hub is still told: it may explain what was seen."""
-STDERR_LOGGED_CHARS = 2000
+STDERR_LOGGED_BYTES = 2000
 
 
 class NoWayIn(LookupError):
@@ -172,7 +172,8 @@ class SshDesk:
     async def examine(self) -> selfcheck.Seen:
         """Look at the hub's own side once, within a few seconds; what can be made good is."""
         before = self._fingerprints_before()
-        self._seen = await selfcheck.look(self._way, self.book.pins(), fingerprints_before=before)
+        async with self.book.undisturbed() as known:
+            self._seen = await selfcheck.look(self._way, known, fingerprints_before=before)
         self._problems = self._memory.take(self._seen.findings, self._clock.time_ms())
         return self._seen
 
@@ -196,6 +197,7 @@ class SshDesk:
         stdin: bytes = b"",
         fresh: bool = False,
         via_key: Path | None = None,
+        via_user: str = "",
     ) -> Record:
         """Run a POSIX shell script at a node; the record that counts, stored like every other try.
 
@@ -209,9 +211,11 @@ class SshDesk:
             stdin: what the script reads.
             fresh: log in anew, even where a connection stands: only that proves a way in.
             via_key: another private key in place of the hub's own; says nothing of the hub's own way in.
+            via_user: another user than the target's; neither.
 
         Raises:
             NoWayIn: the node has no target.
+            TargetRefused: ``via_user`` is no name of one.
             Busy: too much is under way; nothing was tried.
         """
         if self.target(node_id) is None:
@@ -221,9 +225,17 @@ class SshDesk:
             reach = self.book.reach(node_id)
             if reach.target is None:
                 raise NoWayIn(f"the node {node_id} has no way in any more")
-            way = self._way_to(node_id, fresh=fresh or via_key is not None, via_key=via_key)
+            fresh = fresh or via_key is not None or bool(via_user)
+            way = self._way_to(node_id, fresh=fresh, via_key=via_key)
             return await self._attempt(
-                reach, reach.target, way, purpose, script, asked, deadline_s or self._config.ssh_deadline_s, stdin
+                reach,
+                as_user(reach.target, via_user),
+                way,
+                purpose,
+                script,
+                asked,
+                deadline_s or self._config.ssh_deadline_s,
+                stdin,
             )
 
     def _way_to(self, node_id: str, *, fresh: bool, via_key: Path | None) -> Way:
@@ -311,7 +323,7 @@ class SshDesk:
         records = _records(reach, target, purpose, started_at_ms, tries, origin, verbose)
         differs = () if records[-1].way_works else differences(reach.basis, basis)
         records[-1] = msgspec.structs.replace(records[-1], differs=differs)
-        own = way.identities == self._way.identities
+        own = way.identities == self._way.identities and target == reach.target
         await self._keep(reach, records, basis if own else None)
         return records[-1]
 
@@ -390,5 +402,5 @@ def _log(record: Record) -> None:
         duration_s=round(record.duration_s, 3),
         asked_by=record.origin.asked_by,
         asked_from=record.origin.asked_from,
-        stderr=shown(record.stderr)[-STDERR_LOGGED_CHARS:],
+        stderr=shown(record.stderr[-STDERR_LOGGED_BYTES:]),
     )

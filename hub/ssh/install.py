@@ -70,8 +70,10 @@ class Plan(Struct, frozen=True, kw_only=True):
     passed_over: tuple[str, ...] = ()
     """The ways that come before this one in the order, and why they are not gone; a sentence each."""
     user: str = ""
-    """Who logs in with the key."""
+    """Who is to log in with the key."""
     via_key: Path | None = None
+    via_user: str = ""
+    """Who logs in with ``via_key``, where it is another."""
     write: Write | None = None
     diff: str = ""
     symptoms: tuple[Symptom, ...] = ()

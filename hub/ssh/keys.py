@@ -93,14 +93,14 @@ class KeyDesk:
 
     # --- looking
 
-    async def look(self, node_id: str, asked: Asked, *, via_key: Path | None = None, user: str = "") -> Chart:
+    async def look(self, node_id: str, asked: Asked, *, via_key: Path | None = None, via_user: str = "") -> Chart:
         """Read a node's authorized_keys and everything around it, and say what is wrong.
 
         Args:
             node_id: where.
             asked: by whom.
             via_key: another key of the operator's, where the hub's own does not get in.
-            user: whose file, where it is not the user that logs in.
+            via_user: who logs in there, where the target's own user may not.
 
         Raises:
             NotLookedAt: the login failed, or what came back is not whole.
@@ -108,22 +108,23 @@ class KeyDesk:
             KeyRefused: ``via_key`` cannot be used, or the hub has no key.
         """
         keys = await self.own_keys()
-        chart = await self._look(node_id, keys, asked, via_key, user, path="")
+        chart = await self._look(node_id, keys, asked, via_key, via_user, path="")
         if chart.reads:
-            return await self._look(node_id, keys, asked, via_key, user, path=chart.reads)
+            return await self._look(node_id, keys, asked, via_key, via_user, path=chart.reads)
         return chart
 
     async def _look(
-        self, node_id: str, keys: Sequence[OwnKey], asked: Asked, via_key: Path | None, user: str, *, path: str
+        self, node_id: str, keys: Sequence[OwnKey], asked: Asked, via_key: Path | None, via_user: str, *, path: str
     ) -> Chart:
         record = await self.ssh.run(
             node_id,
             "doctor",
-            read_keys(path, user),
+            read_keys(path, self._whose(node_id, via_user)),
             asked_by=asked.by,
             asked_from=asked.from_,
             fresh=True,
             via_key=via_key,
+            via_user=via_user,
         )
         if not record.ok:
             raise NotLookedAt(_why(record), record)
@@ -136,7 +137,7 @@ class KeyDesk:
     # --- installing at one node
 
     async def plan(
-        self, node_id: str, asked: Asked, *, via_key: Path | None = None, user: str = "", mend: bool = False
+        self, node_id: str, asked: Asked, *, via_key: Path | None = None, via_user: str = "", mend: bool = False
     ) -> Plan:
         """What an installation would do. Reads, and changes nothing.
 
@@ -161,7 +162,7 @@ class KeyDesk:
             return self._plan_by(Way.OWN, node_id, chart, public, passed_over, None, "", mend=mend)
         why_not = self._no_session(node_id, mend=mend)
         if not why_not:
-            who = user or self._user(node_id)
+            who = self._user(node_id)
             return Plan(node_id=node_id, way=Way.SESSION, public=public, passed_over=tuple(passed_over), user=who)
         passed_over.append(f"the live session: {why_not}")
         if via_key is None or self.ssh.target(node_id) is None:
@@ -173,10 +174,10 @@ class KeyDesk:
                 way=Way.CONSOLE,
                 public=public,
                 passed_over=tuple(passed_over),
-                user=user or self._user(node_id),
+                user=self._user(node_id),
             )
-        chart = await self.look(node_id, asked, via_key=via_key, user=user)
-        return self._plan_by(Way.VIA_KEY, node_id, chart, public, passed_over, via_key, user, mend=mend)
+        chart = await self.look(node_id, asked, via_key=via_key, via_user=via_user)
+        return self._plan_by(Way.VIA_KEY, node_id, chart, public, passed_over, via_key, via_user, mend=mend)
 
     def _plan_by(
         self,
@@ -186,11 +187,11 @@ class KeyDesk:
         public: str,
         passed_over: Sequence[str],
         via_key: Path | None,
-        user: str,
+        via_user: str,
         *,
         mend: bool,
     ) -> Plan:
-        write = write_of(chart, public, user=user, mend=mend)
+        write = write_of(chart, public, user=self._whose(node_id, via_user), mend=mend)
         there = " ".join(public.split()[:2]) in chart.lets_in
         if there and write.text == chart.text and not (mend and mendable(chart.symptoms)):
             way = Way.NOTHING
@@ -201,6 +202,7 @@ class KeyDesk:
             passed_over=tuple(passed_over),
             user=chart.place.user,
             via_key=via_key,
+            via_user=via_user,
             write=None if way is Way.NOTHING else write,
             diff="" if way is Way.NOTHING else diff(chart.place.path, chart.text, write.text),
             symptoms=chart.symptoms,
@@ -214,6 +216,11 @@ class KeyDesk:
         if Capability.KEY_INSTALL not in node.capabilities:
             return "the node's own configuration does not allow it (--allow-key-install)"
         return "the agent only appends, and the file is to be mended" if mend else ""
+
+    def _whose(self, node_id: str, via_user: str) -> str:
+        """Whose file is meant, where somebody else than the target's user logs in."""
+        target = self.ssh.target(node_id)
+        return target.user if via_user and target is not None and target.user != via_user else ""
 
     def _user(self, node_id: str) -> str:
         target = self.ssh.target(node_id)
@@ -249,6 +256,7 @@ class KeyDesk:
                     asked_from=asked.from_,
                     stdin=plan.write.stdin,
                     via_key=plan.via_key,
+                    via_user=plan.via_user,
                 )
                 attempts.append(record.id)
                 if not record.ok:
@@ -279,8 +287,7 @@ class KeyDesk:
         symptoms: tuple[Symptom, ...] = ()
         if plan.via_key is not None:
             try:
-                user = plan.write.user if plan.write is not None else ""
-                chart = await self.look(plan.node_id, asked, via_key=plan.via_key, user=user)
+                chart = await self.look(plan.node_id, asked, via_key=plan.via_key, via_user=plan.via_user)
                 symptoms = chart.symptoms
             except NotLookedAt as error:
                 log.warning("the doctor could not look", node=plan.node_id, error=str(error))

@@ -11,6 +11,7 @@ import re
 from enum import StrEnum
 from pathlib import Path
 
+import msgspec
 import structlog
 from msgspec import Struct
 
@@ -63,6 +64,7 @@ class RecoveryPlan(Struct, frozen=True, kw_only=True):
     stdin: str = ""
     """What the script reads, in words: it may be a secret, or large."""
     via_key: Path | None = None
+    via_user: str = ""
     wheel: Path | None = None
     wheel_sha256: str = ""
 
@@ -139,15 +141,32 @@ class Recovery:
         self._registry = registry
 
     async def plan(
-        self, node_id: str, action: Action, *, via_key: Path | None = None, wheel: Path | None = None
+        self,
+        node_id: str,
+        action: Action,
+        *,
+        via_key: Path | None = None,
+        via_user: str = "",
+        wheel: Path | None = None,
     ) -> RecoveryPlan:
         """What would be done. Nothing is asked of the node.
+
+        Args:
+            node_id: where.
+            action: what.
+            via_key: another key of the operator's, where the hub's own does not get in.
+            via_user: who logs in there, where the target's own user may not do it.
+            wheel: for `Action.UPGRADE`.
 
         Raises:
             RecoveryRefused: it would be wrong, or something is missing.
         """
         if self._ssh.target(node_id) is None:
             raise RecoveryRefused("the node has no way in: set one with `provewire ssh-target set`")
+        plan = await self._plan(node_id, action, wheel)
+        return msgspec.structs.replace(plan, via_key=via_key, via_user=via_user)
+
+    async def _plan(self, node_id: str, action: Action, wheel: Path | None) -> RecoveryPlan:
         match action:
             case Action.RESTART_AGENT:
                 return RecoveryPlan(
@@ -159,7 +178,6 @@ class Recovery:
                         "Where that was killed too, it is started as it wrote down: by supervise-agent.sh in its home.",
                         "Workers and cuzk are left alone and listed before and after; a running proof goes on.",
                     ),
-                    via_key=via_key,
                 )
             case Action.FETCH_LOGS:
                 return RecoveryPlan(
@@ -167,14 +185,13 @@ class Recovery:
                     action=action,
                     script=recovery_scripts.fetch_logs(),
                     effects=("Reads the newest lines of the agent's, workers' and unit's logs; changes nothing.",),
-                    via_key=via_key,
                 )
             case Action.RE_ENROL:
-                return self._re_enrolment(node_id, via_key)
+                return self._re_enrolment(node_id)
             case Action.UPGRADE:
-                return await self._upgrade(node_id, via_key, wheel)
+                return await self._upgrade(node_id, wheel)
 
-    def _re_enrolment(self, node_id: str, via_key: Path | None) -> RecoveryPlan:
+    def _re_enrolment(self, node_id: str) -> RecoveryPlan:
         node = self._registry.node(node_id)
         if node is not None and node.connected:
             raise RecoveryRefused("the node is connected: enrolling it anew would only make it another node")
@@ -188,10 +205,9 @@ class Recovery:
                 "Revoke the old node when the new one is here, and set the new one's target.",
             ),
             stdin="a new enrolment token for one node, made when this is confirmed; never shown and in no command line",
-            via_key=via_key,
         )
 
-    async def _upgrade(self, node_id: str, via_key: Path | None, wheel: Path | None) -> RecoveryPlan:
+    async def _upgrade(self, node_id: str, wheel: Path | None) -> RecoveryPlan:
         if wheel is None or not wheel.is_absolute():
             raise RecoveryRefused("an upgrade needs --wheel FILE: the whole path of a wheel on the hub's machine")
         version = wheel_version(wheel)
@@ -205,7 +221,6 @@ class Recovery:
                 "Workers go on with the version they run, and a running proof with them, until they are started anew.",
             ),
             stdin=f"{wheel} (SHA-256 {digest})",
-            via_key=via_key,
             wheel=wheel,
             wheel_sha256=digest,
         )
@@ -223,7 +238,7 @@ class Recovery:
         """
         stdin = b""
         if plan.action is Action.RE_ENROL:
-            self._re_enrolment(plan.node_id, plan.via_key)  # it may have come back meanwhile
+            self._re_enrolment(plan.node_id)  # it may have come back meanwhile
             stdin = f"{token}\n".encode()
         elif plan.wheel is not None:
             data = await asyncio.to_thread(_wheel, plan.wheel)
@@ -239,6 +254,7 @@ class Recovery:
             asked_from=asked.from_,
             stdin=stdin,
             via_key=plan.via_key,
+            via_user=plan.via_user,
         )
         result = _result(plan, record)
         level = "info" if result.ok and not result.provers_lost else "warning"

@@ -68,6 +68,15 @@ def target(
     return Target(_checked_host(host), _checked_port(port), _checked_user(user), jumps)
 
 
+def as_user(found: Target, user: str) -> Target:
+    """The same sshd, for another user; an empty name is the target's own.
+
+    Raises:
+        TargetRefused: it is no name of one.
+    """
+    return target(found.host, found.port, user or found.user, found.jumps)
+
+
 def parse(text: str) -> Target:
     """A target as people write it: ``ssh -p PORT user@host``, ``user@host:port``, ``ssh://user@host:port``.
 

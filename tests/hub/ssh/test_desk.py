@@ -16,7 +16,7 @@ from hub.ssh.client import listeners
 from hub.ssh.desk import OPERATORS_MAX, WAITING_MAX, Busy, NoWayIn
 from hub.ssh.reach import Source, State, Suggestion
 from hub.ssh.side import IDENTITY_FILE
-from hub.ssh.targets import Target
+from hub.ssh.targets import Target, TargetRefused
 from tests.hub.rig import running_hub
 from tests.hub.ssh.fleet import OPERATOR, fleet, host_key_of, until
 from tests.hub.ssh.sshd import free_port, make_key, needs_sshd
@@ -110,6 +110,16 @@ async def test_another_key_says_nothing_of_the_hubs_own_way(tmp_path: Path) -> N
         assert (await all_.run(node, fresh=True)).cause is Cause.IDENTITY_REFUSED
         assert (await all_.run(node, via_key=other)).cause is Cause.OK
         assert all_.desk.readiness(node.id).state is State.BROKEN
+
+
+async def test_another_user_says_nothing_of_the_hubs_own_way_and_must_be_a_name(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as all_:
+        node = await all_.node()
+        record = await all_.run(node, via_user="nobody-of-that-name")
+        assert (record.cause, record.target.split("@")[0]) == (Cause.IDENTITY_REFUSED, "nobody-of-that-name")
+        assert all_.desk.readiness(node.id).state is State.UNPROVED
+        with pytest.raises(TargetRefused):
+            await all_.run(node, via_user="-oProxyCommand=id")
 
 
 async def test_records_and_ways_outlive_the_hub_and_its_key_is_the_same(tmp_path: Path) -> None:
