@@ -106,6 +106,7 @@ class Config(Struct, frozen=True, kw_only=True):
     ssh_probes_max: int = 20
     ssh_probe_after_s: float = 60.0
     ssh_rehearse_s: float = 86_400.0
+    ssh_examine_s: float = 60.0
     ssh_attempts_kept_days: int = 90
     ssh_accept_suggestions: bool = False
     ssh_recover_labels: str = ""
@@ -251,6 +252,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("ssh_probes_max", "attempts by ssh that the hub makes by itself at the same time"),
     Setting("ssh_probe_after_s", "seconds a node is lost before the hub looks after it by ssh"),
     Setting("ssh_rehearse_s", "seconds between two rehearsals of the login at a node, 10 % more or less"),
+    Setting("ssh_examine_s", "seconds between two looks at the hub's own side of the ways in"),
     Setting("ssh_attempts_kept_days", "days the records of attempts by ssh are kept, 200 of a node at most"),
     Setting("ssh_accept_suggestions", "1 accepts the address, user and port a node suggests for its sshd unasked"),
     Setting("ssh_recover_labels", "dead agents of nodes with these labels are restarted unasked: name=value,..., or *"),
@@ -308,6 +310,7 @@ _POSITIVE = (
     "ssh_deadline_s",
     "ssh_probes_max",
     "ssh_rehearse_s",
+    "ssh_examine_s",
 )
 
 

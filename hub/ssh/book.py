@@ -4,7 +4,8 @@ A change is committed, with who made it, before it holds; then known_hosts is wr
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -61,6 +62,8 @@ class Book:
         self._reaches: dict[str, Reach] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._writing = asyncio.Lock()
+        self._written: list[tuple[str, Sequence[str]]] = []
+        """What known_hosts was last written from."""
 
     async def load(self) -> None:
         """Take over what the store holds."""
@@ -226,10 +229,17 @@ class Book:
     async def write_known_hosts(self) -> None:
         """Write the file from what is pinned. If that fails, the hub's look at itself tells it and tries again."""
         async with self._writing:
+            self._written = self.pins()
             try:
-                await asyncio.to_thread(pins.write, self._known_hosts, self.pins())
+                await asyncio.to_thread(pins.write, self._known_hosts, self._written)
             except OSError as error:
                 log.warning("known_hosts cannot be written", path=str(self._known_hosts), error=str(error))
+
+    @asynccontextmanager
+    async def undisturbed(self) -> AsyncIterator[list[tuple[str, Sequence[str]]]]:
+        """While nobody writes known_hosts: what should be in it. A pin just made is no change by others."""
+        async with self._writing:
+            yield self._written
 
 
 def _whole(reach: Reach) -> str:

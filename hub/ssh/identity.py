@@ -5,6 +5,7 @@ itself is read, so that the cause can be named before any node is lost.
 """
 
 import base64
+import errno
 import hashlib
 import os
 import stat
@@ -25,6 +26,8 @@ from hub.keys import write_private
 from hub.ssh.cause import Cause
 
 KEY_BYTES_MAX = 64 * 1024
+NO_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+"""Says nothing about what was to be opened."""
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 """ssh refuses a key that anybody else may read."""
 
@@ -69,6 +72,8 @@ def look(path: Path) -> Identity:
             data = file.read(KEY_BYTES_MAX)
     except OSError as error:
         cause = {FileNotFoundError: Cause.KEY_MISSING, IsADirectoryError: Cause.KEY_DAMAGED}.get(type(error))
+        if error.errno in NO_DESCRIPTORS:
+            cause = Cause.OUT_OF_DESCRIPTORS
         return Identity(path=path, cause=cause or Cause.KEY_UNREADABLE, detail=f"{path}: {error.strerror}")
     if mode & OTHERS:
         detail = f"{path} has mode {stat.S_IMODE(mode):04o}; ssh wants 0600"

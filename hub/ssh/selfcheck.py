@@ -79,14 +79,15 @@ def _known_hosts(path: Path, known: Pins) -> list[Finding]:
     except FileNotFoundError:
         present = None
     except OSError as error:
-        return [Finding(Cause.HOST_KEY_UNKNOWN, f"{path} cannot be read: {error.strerror}")]
+        return [Finding(_cause(error, Cause.HOST_KEY_UNKNOWN), f"{path} cannot be read: {error.strerror}")]
     if present == wanted:
         return []
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         pins.write(path, known)
     except OSError as error:
-        return [Finding(Cause.HOST_KEY_UNKNOWN, f"{path} is not what the hub knows, and cannot be written: {error}")]
+        sentence = f"{path} is not what the hub knows, and cannot be written: {error}"
+        return [Finding(_cause(error, Cause.HOST_KEY_UNKNOWN), sentence)]
     if present is None and not wanted:
         return []
     how = "was gone" if present is None else "had been changed"
@@ -125,9 +126,7 @@ async def _ssh_version(ssh: str) -> tuple[str, list[Finding]]:
             said = (await process.stderr.read(VERSION_BYTES_MAX)).decode("utf-8", "replace")
             await process.wait()
     except OSError as error:
-        descriptors = error.errno is not None and "Too many open files" in os.strerror(error.errno)
-        cause = Cause.OUT_OF_DESCRIPTORS if descriptors else Cause.SSH_MISSING
-        return "", [Finding(cause, f"{ssh} cannot be started: {error.strerror}")]
+        return "", [Finding(_cause(error, Cause.SSH_MISSING), f"{ssh} cannot be started: {error.strerror}")]
     except TimeoutError:
         process.kill()
         return "", [Finding(Cause.SSH_MISSING, f"{ssh} -V did not answer within {VERSION_S:g} s")]
@@ -136,6 +135,15 @@ async def _ssh_version(ssh: str) -> tuple[str, list[Finding]]:
         cause = Cause.NO_USER if "No user exists" in said else Cause.SSH_MISSING
         return "", [Finding(cause, f"{ssh} -V ended with {process.returncode}: {said.strip()}")]
     return found[0].rstrip(","), []
+
+
+def _cause(error: OSError, otherwise: Cause) -> Cause:
+    """Without a descriptor nothing can be opened: then that is the cause, whatever was to be opened.
+
+    The event loop may say -1 where it could not make a pipe.
+    """
+    none_left = error.errno in identity.NO_DESCRIPTORS or ((error.errno or -1) < 0 and bool(_descriptors()))
+    return Cause.OUT_OF_DESCRIPTORS if none_left else otherwise
 
 
 def _descriptors() -> list[Finding]:

@@ -1,5 +1,7 @@
 """The hub names what is wrong on its own side, and makes good what can be."""
 
+import contextlib
+import os
 import resource
 from pathlib import Path
 
@@ -104,6 +106,26 @@ def test_descriptors_run_out() -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert selfcheck._descriptors() == []
+
+
+async def test_without_descriptors_nothing_else_is_blamed(way: Way) -> None:
+    way.runtime_dir.mkdir()
+    known = [(HOST, [make(way.known_hosts.with_name("host"), "x").public])]
+    assert await causes(way, known) == [Cause.HOST_KEY_UNKNOWN]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(200, soft), hard))
+    held = []
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open(way.runtime_dir, os.O_RDONLY))
+        found = await causes(way, known, before=("SHA256:before",))
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert set(found) == {Cause.OUT_OF_DESCRIPTORS}
+    assert await causes(way, known) == []
 
 
 def test_a_problem_keeps_its_beginning_and_is_forgotten_after_a_while() -> None:

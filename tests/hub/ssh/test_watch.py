@@ -172,6 +172,22 @@ async def test_a_replaced_identity_is_named_within_a_minute_and_makes_one_incide
         await until(lambda: not all_.watch.told[0])
 
 
+async def test_a_host_key_pinned_just_now_is_no_change_by_others(tmp_path: Path) -> None:
+    async with watched(tmp_path) as all_:
+        peers = [await all_.hub.enroll(f"node-{number}") for number in range(8)]
+        keys = [make(tmp_path / peer.id, "host").public for peer in peers]
+
+        async def look() -> None:
+            for _ in range(12):
+                await all_.desk.examine()
+
+        pinned = (all_.desk.book.pin(peer.id, [key], OPERATOR) for peer, key in zip(peers, keys, strict=True))
+        await asyncio.gather(look(), *pinned)
+        assert [problem for problem in all_.desk.problems() if problem.cause is Cause.HOST_KEY_UNKNOWN] == []
+        text = all_.desk.way.known_hosts.read_text()
+        assert all(key.split()[1] in text for key in keys)
+
+
 @pytest.mark.parametrize("lost", ["key", "known hosts", "run-time folder", "ssh"])
 async def test_what_is_wrong_on_this_side_is_told_while_every_node_is_well(tmp_path: Path, lost: str) -> None:
     program = tmp_path / "ssh"
