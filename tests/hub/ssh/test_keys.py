@@ -15,10 +15,12 @@ from hub.ssh.reach import State
 from hub.ssh.rotating import Rotator
 from hub.ssh.rotation import RotationDamaged
 from hub.ssh.symptoms import Kind
+from hub.ssh.targets import Target
 from tests.hub.rig import FakeClock, Peer
-from tests.hub.ssh.fleet import OPERATOR, Fleet, fleet
-from tests.hub.ssh.sshd import make_key, needs_sshd
+from tests.hub.ssh.fleet import OPERATOR, Fleet, fleet, host_key_of
+from tests.hub.ssh.sshd import make_key, needs_sshd, running
 from tests.hub.ssh.test_authorized import CASES, ED, HUB, OTHER
+from tests.hub.ssh.test_doctor import Cell, needs_cell
 
 
 def keys_of(all_: Fleet) -> KeyDesk:
@@ -211,6 +213,37 @@ async def test_a_key_that_cannot_be_used_is_named_before_anything_is_tried(tmp_p
         all_.identity.unlink()
         with pytest.raises(KeyRefused, match="no key to install"):
             await keys.plan(node.id, OPERATOR)
+
+
+@needs_sshd
+@needs_cell
+async def test_root_installs_for_another_user_whose_file_stays_theirs(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as all_:
+        cell, key = Cell(tmp_path / "cell"), make_key(tmp_path / "roots")
+        home = cell.add("prover", 4242)
+        (home / ".ssh").rmdir()
+        roots = cell.etc / "ssh" / "root_keys"
+        roots.write_text(public_of(key))
+        roots.chmod(0o600)
+        ending = ("Match User root", "  AuthorizedKeysFile /etc/ssh/root_keys")
+        settings = ("StrictModes yes", "AuthorizedKeysFile .ssh/authorized_keys")
+        async with running(tmp_path / "s", *settings, around=cell.around, ending=ending) as server:
+            node = await all_.hub.enroll("node")
+            await all_.desk.set_target(node.id, Target("127.0.0.1", server.port, "prover"), OPERATOR)
+            await all_.desk.book.pin(node.id, [host_key_of(server)], OPERATOR)
+            keys = keys_of(all_)
+            chart = await keys.look(node.id, OPERATOR, via_key=key, via_user="root")
+            assert (chart.place.user, chart.place.path) == ("prover", "/home/prover/.ssh/authorized_keys")
+            plan = await keys.plan(node.id, OPERATOR, via_key=key, via_user="root")
+            made = await keys.apply(plan, OPERATOR)
+            assert made.ok, (made, server.log.read_text())
+        file = home / ".ssh" / "authorized_keys"
+        assert file.read_text("ascii").strip() == public_of(all_.identity)
+        assert [(p.stat().st_uid, p.stat().st_mode & 0o777) for p in (file.parent, file)] == [
+            (4242, 0o700),
+            (4242, 0o600),
+        ]
+        assert all_.desk.readiness(node.id).state is State.PROVED
 
 
 # --- many nodes
