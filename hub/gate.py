@@ -12,6 +12,7 @@ all have the same. The header proves nothing, so a name is believed only as ofte
 import math
 import random
 from collections.abc import Callable
+from http import HTTPStatus
 
 from aiohttp import hdrs, web
 
@@ -24,6 +25,8 @@ from hub.sessions import Sessions
 from wire.limits import AGENT_HEADER, PROTOCOL
 
 PATH = "/agent"
+GONE = "gone"
+"""Counted as turned away: who closed the connection before the hub came to the request."""
 FULL_RETRY_S = 5
 """When to come again while too many handshakes are unfinished."""
 RETRY_MAX_S = 60.0
@@ -66,6 +69,10 @@ class Gate:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Upgrade a request and serve its session to the end."""
+        if request.transport is None or request.transport.is_closing():
+            # It gave up while it waited for a busy hub: no place, no token, and no traceback for each of a thousand.
+            self._sessions.traffic.turned_away[GONE] += 1
+            return web.Response(status=HTTPStatus.SERVICE_UNAVAILABLE)
         known = self._known(request.headers.get(AGENT_HEADER, ""))
         refusal = self._misspoken(request) or self.crowded(request.remote or "", known=known)
         if refusal is not None:

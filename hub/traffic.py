@@ -26,8 +26,8 @@ KINDS: dict[type, str] = {
 }
 """By what a frame means; one that means nothing (an unknown type, a status after a gap) is ``other``."""
 
-TURNED_AWAY = ("upgrade_required", "unsupported_version", "stopping", "overloaded")
-"""Codes of what the gate answers instead of an upgrade."""
+TURNED_AWAY = ("upgrade_required", "unsupported_version", "stopping", "overloaded", "gone")
+"""Codes of what the gate answers instead of an upgrade; ``gone``: its asker had left before."""
 
 
 class Traffic:

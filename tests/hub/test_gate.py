@@ -1,19 +1,22 @@
 """Who is let in when all come at once: the fleet, within a minute, whatever strangers do meanwhile."""
 
+import asyncio
 import random
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from websockets.exceptions import InvalidStatus
 
 from agent.backoff import Backoff, Fault, Kind
 from hub.config import Config
-from hub.gate import KNOCKS_BURST, REMEMBERED_MAX, RETRY_MAX_S, Gate
+from hub.gate import GONE, KNOCKS_BURST, PATH, REMEMBERED_MAX, RETRY_MAX_S, Gate
 from hub.sessions import Sessions
 from hub.traffic import Traffic
 from tests.hub.rig import FakeClock, dial, running_hub
-from wire.limits import AGENT_HEADER
+from wire.limits import AGENT_HEADER, PROTOCOL
 from wire.reasons import Reason
 
 
@@ -156,3 +159,36 @@ async def test_a_node_comes_in_where_a_stranger_from_the_same_address_has_to_wai
             assert 10 <= int(refused.value.response.headers["Retry-After"]) <= 60
             async with (await hub.enroll()).connect():
                 pass
+
+
+async def test_who_gave_up_before_the_hub_came_to_it_costs_no_place_and_no_traceback() -> None:
+    inside = Inside()
+    door = gate(FakeClock(), inside)
+    arrived, gone, answered = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    statuses: list[int] = []
+
+    async def busy(request: web.Request) -> web.StreamResponse:
+        arrived.set()
+        await gone.wait()
+        while request.transport is not None and not request.transport.is_closing():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+        answer = await door.handle(request)
+        statuses.append(answer.status)
+        answered.set()
+        return answer
+
+    app = web.Application()
+    app.add_routes([web.get(PATH, busy)])
+    async with asyncio.timeout(20), TestServer(app) as server:
+        _, writer = await asyncio.open_connection(server.host, server.port)
+        writer.write(
+            f"GET {PATH} HTTP/1.1\r\nHost: hub\r\nUpgrade: websocket\r\nConnection: upgrade\r\n"
+            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+            f"Sec-WebSocket-Protocol: {PROTOCOL}\r\n\r\n".encode()
+        )
+        await arrived.wait()
+        writer.transport.abort()
+        gone.set()
+        await answered.wait()
+    assert statuses == [503]
+    assert inside.traffic.turned_away == {GONE: 1}

@@ -1,0 +1,93 @@
+"""What breaks on the hub's own side while every node is well: each named, before anybody needs a way in."""
+
+import os
+import resource
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hub.ssh.selfcheck import DESCRIPTORS_SHARE
+from tests.e2e.rig import Hub, Rig, until
+from tests.hub.api.browser import MISSING, Tab, browser_path, tab
+from tests.hub.ssh.sshd import free_port, make_key, needs_sshd
+
+pytestmark = needs_sshd
+
+NAMED = {
+    "identity_refused": "the hub's key was replaced: SHA256:",
+    "host_key_unknown": "was gone; it was written anew from the pinned host keys",
+    "control_path_unusable": "for control sockets, was gone; made anew",
+    "ssh_missing": "cannot be started: No such file or directory",
+}
+
+
+def problems(hub: Hub) -> dict[str, str]:
+    try:
+        told: dict[str, Any] = hub.call("GET", "incidents")
+    except ConnectionError:
+        return {}  # with no descriptor left it takes no new connection, at that moment
+    assert told["lost"] == 0
+    return {one["cause"]: one["sentence"] for one in told["problems"]}
+
+
+def break_everything(hub: Hub, program: Path, runtime: Path) -> None:
+    identity = hub.folder / "ssh" / "id_ed25519"
+    another = make_key(program.with_name("another"))
+    shutil.copyfile(another, identity)
+    shutil.copyfile(f"{another}.pub", f"{identity}.pub")
+    (hub.folder / "ssh" / "known_hosts").unlink()
+    shutil.rmtree(runtime)
+    program.unlink()
+
+
+async def named(browser: Tab, hub: Hub, faults: dict[str, str]) -> None:
+    for cause, words in faults.items():
+        await browser.until(f"document.querySelector('#incidents').textContent.includes({words!r})")
+        until(lambda words=words: words in " ".join(problems(hub).values()), f"{cause} to be named")  # type: ignore[misc]
+        assert cause in problems(hub)
+
+
+@contextmanager
+def few_files(hub: Hub) -> Iterator[None]:
+    """The hub has so many files open as it may have, but for a few."""
+    assert hub.process is not None
+    pid = hub.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    taken = len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208 - counted
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (int(taken / DESCRIPTORS_SHARE), before[1]))
+    yield
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+
+
+async def test_each_fault_of_the_hubs_own_side_is_named_while_every_node_is_well(rig: Rig) -> None:
+    program, runtime = rig.folder / "ssh", rig.folder / "r"
+    program.symlink_to(str(shutil.which("ssh")))
+    hub = rig.hub(
+        PROVEWIRE_SSH_PROGRAM=str(program), PROVEWIRE_SSH_RUNTIME_DIR=str(runtime), PROVEWIRE_SSH_EXAMINE_S="1"
+    )
+    agent = rig.agent().start(hub, "--observe", "--token-file", str(hub.enroll_token(rig.folder)))
+    node = hub.wait_node(agent.name)
+    host_key = " ".join(make_key(rig.folder / "host").with_suffix(".pub").read_text().split()[:2])
+    body = {"target": f"root@127.0.0.1:{free_port()}", "host_keys": [host_key]}
+    hub.call("PUT", f"nodes/{node['id']}/ssh", body)
+    until(lambda: hub.call("GET", "incidents")["examined_at_ms"], "the hub to look at its own side")
+    assert problems(hub).keys().isdisjoint(NAMED)
+    browser_there = browser_path()
+    if browser_there is None:
+        pytest.skip(MISSING)
+    async with tab(browser_there) as browser:
+        await browser.look(width=1280, height=900)
+        await browser.open(hub.call("POST", "login-links")["url"])
+        await browser.until("document.querySelector('#link-text')?.textContent === 'live'")
+        break_everything(hub, program, runtime)
+        await named(browser, hub, NAMED)
+        with few_files(hub):
+            await named(browser, hub, {"out_of_descriptors": "files open and may have"})
+            assert problems(hub).keys().isdisjoint({"key_unreadable", "key_missing"})
+    assert hub.nodes()[agent.name]["state"] == "online"
+    assert runtime.is_dir()
+    assert host_key in (hub.folder / "ssh" / "known_hosts").read_text()
