@@ -109,7 +109,6 @@ class Scrape:
         yield from self._fleet()
         yield from self._viewers()
         yield from ssh_metrics.families(self._app)
-        yield from ssh_metrics.families(self._app)
         skipped = CounterMetricFamily("provewire_log_records_skipped", "Passed over in streams of readers too slow.")
         skipped.add_metric((), self._app[log_follow.LOG_FOLLOWERS].skipped)
         yield skipped

@@ -16,9 +16,15 @@ def families(app: web.Application) -> Iterator[Metric]:
     """From memory."""
     desk, watch = app[ports.SSH], app[ports.SSH_WATCH]
     states = Counter[str]()
+    proved = GaugeMetricFamily(
+        "provewire_node_fallback_proved", "Whether the way in was proved; of nodes that have one.", labels=("node",)
+    )
     for node in app[ports.REGISTRY].nodes():
         reach = desk.readiness(node.id)
         states[NO_TARGET if reach.target is None else reach.state.value] += 1
+        if reach.target is not None:
+            proved.add_metric((node.id,), reach.state is State.PROVED)
+    yield proved
     wanted = (NO_TARGET, *(state.value for state in State))
     yield _gauge(
         "provewire_fallback_nodes", "Nodes by how the way in to them is.", {k: states[k] for k in wanted}, "state"

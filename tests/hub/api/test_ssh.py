@@ -224,9 +224,11 @@ async def test_metrics_count_ways_in_and_attempts(web: Web) -> None:
     peers = [await web.hub.enroll(f"n{number}") for number in range(3)]
     await web.ask("PUT", f"/api/v1/nodes/{peers[0].id}/ssh", json={"target": "h"})
     text = (await web.ask("GET", "/metrics")).body.decode()
-    assert 'provewire_ssh_ways{state="none"} 2.0' in text
-    assert 'provewire_ssh_ways{state="unproved"} 1.0' in text
-    assert 'provewire_ssh_attempts_total{cause="ok"} 0.0' in text
+    assert text.count('provewire_fallback_nodes{state="none"} 2.0') == 1
+    assert text.count('provewire_fallback_nodes{state="unproved"} 1.0') == 1
+    assert text.count('provewire_ssh_attempts_total{cause="ok"} 0.0') == 1
+    assert text.count(f'provewire_node_fallback_proved{{node="{peers[0].id}"}} 0.0') == 1
+    assert text.count("provewire_node_fallback_proved{") == 1
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
