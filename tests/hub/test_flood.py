@@ -4,6 +4,7 @@ import asyncio
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from wire.frames import Event, EventBody, LogRecord, NodeEvent, Readings, Stream
 from wire.readings import GpuReading, HostReading
 from wire.status import NodeStatus
 
-QUOTAS = {
+QUOTAS: dict[str, Any] = {
     "node_log_bytes_per_day": 60_000,
     "node_reading_bytes_per_day": 60_000,
     "node_event_bytes_per_day": 60_000,
