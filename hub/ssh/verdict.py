@@ -41,11 +41,17 @@ OURS = frozenset(
 """Causes that lie on the hub's side by their nature."""
 
 
-REPLACED_REMEDY = (
-    "Put the old key back; or, if it was replaced on purpose, install the new one at the nodes: "
-    "`provewire ssh-key install --all`."
-)
-"""When the hub itself finds that its key is another than before."""
+OWN_REMEDIES = {
+    Cause.IDENTITY_REFUSED: (
+        "Put the old key back; or, if it was replaced on purpose, install the new one at the nodes: "
+        "`provewire ssh-key install --all`."
+    ),
+    Cause.HOST_KEY_UNKNOWN: (
+        "The file is the hub's alone, written from what is pinned: find out what else removes or changes it, and whether "
+        "the hub's user may write there."
+    ),
+}
+"""Where the hub itself found the cause, and something else than at a node is to be done."""
 
 
 class Failure(Struct, frozen=True):
@@ -67,7 +73,7 @@ class Problem(Struct, frozen=True):
     @property
     def remedy(self) -> str:
         """What to do on this side."""
-        return REPLACED_REMEDY if self.cause is Cause.IDENTITY_REFUSED else REMEDIES[self.cause]
+        return OWN_REMEDIES.get(self.cause) or REMEDIES[self.cause]
 
 
 class Incident(Struct, frozen=True, kw_only=True):
