@@ -47,8 +47,8 @@ OWN_REMEDIES = {
         "`provewire ssh-key install --all`."
     ),
     Cause.HOST_KEY_UNKNOWN: (
-        "The file is the hub's alone, written from what is pinned: find out what else removes or changes it, and whether "
-        "the hub's user may write there."
+        "The file is the hub's alone, written from what is pinned: find out what else removes or changes it, and "
+        "whether the hub's user may write there."
     ),
 }
 """Where the hub itself found the cause, and something else than at a node is to be done."""
