@@ -7,6 +7,9 @@ are turned away do not come back together.
 Who names a known node in the request's header goes first: strangers leave half of the places and of the tokens to the
 fleet, and each of their addresses gets a quarter of what is left. An address alone says little, since behind a proxy
 all have the same. The header proves nothing, so a name is believed only as often as one node may come.
+
+A hub that is slower than its rate lets in only as many as it can welcome before they give up: else they come again,
+and all its time goes into handshakes with those who have left.
 """
 
 import math
@@ -38,6 +41,10 @@ ADDRESS_SHARE = 4
 KNOCKS_PER_S = 0.5
 """How often one node's name is believed: its backoff is slower."""
 KNOCKS_BURST = 10
+BEHIND_S = 1.5
+"""When half of the nodes in the handshake wait for longer, the hub is short of a processor and welcomes no more ..."""
+BEHIND_NODES_MIN = 16
+"""... unless they are so few that it may be their own network."""
 REMEMBERED_MAX = 4096
 """Addresses of strangers, and names of nodes, whose rates are remembered."""
 
@@ -107,7 +114,7 @@ class Gate:
         if full := self._full(remote, known=known):
             return _later(FULL_RETRY_S, full)
         if known:
-            return None if self._bucket.take() == 0.0 else _later(self._booking_s(), "too many agents come at once")
+            return self._crowded_for_nodes()
         if self._bucket.tokens <= self._burst / STRANGERS_SHARE:
             return _later(
                 self._rng.uniform(RETRY_MAX_S / 6, RETRY_MAX_S), "the fleet comes back, and its nodes go first"
@@ -132,6 +139,16 @@ class Gate:
         if self._sessions.strangers_from(remote) >= max(1, places // ADDRESS_SHARE):
             return "too many handshakes from this address are unfinished"
         return ""
+
+    def _crowded_for_nodes(self) -> Problem | None:
+        if self._behind():
+            return _later(max(FULL_RETRY_S, self._booking_s()), "the hub is behind with those who came before")
+        return None if self._bucket.take() == 0.0 else _later(self._booking_s(), "too many agents come at once")
+
+    def _behind(self) -> bool:
+        """Whether nodes wait too long to be welcomed."""
+        ages_s = self._sessions.waiting_s()
+        return len(ages_s) >= BEHIND_NODES_MIN and ages_s[len(ages_s) // 2] > BEHIND_S
 
     def _booking_s(self) -> float:
         """Until the next place nobody was told yet; when too many wait for that, any time within the longest hint."""

@@ -91,6 +91,11 @@ class Sessions:
         """Those of one address."""
         return sum(not known and life.channel.remote == remote for life, known in self._unopened.items())
 
+    def waiting_s(self) -> list[float]:
+        """For how long each of those that named a node of ours has been in the handshake, longest first."""
+        now_s = self._clock.monotonic()
+        return [now_s - life.since_s for life, known in self._unopened.items() if known]
+
     @property
     def stopping(self) -> bool:
         """Whether newcomers are turned away."""

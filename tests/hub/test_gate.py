@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import deque
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,11 +13,21 @@ from websockets.exceptions import InvalidStatus
 
 from agent.backoff import Backoff, Fault, Kind
 from hub.config import Config
-from hub.gate import GONE, KNOCKS_BURST, PATH, REMEMBERED_MAX, RETRY_MAX_S, Gate
+from hub.gate import (
+    BEHIND_NODES_MIN,
+    BEHIND_S,
+    FULL_RETRY_S,
+    GONE,
+    KNOCKS_BURST,
+    PATH,
+    REMEMBERED_MAX,
+    RETRY_MAX_S,
+    Gate,
+)
 from hub.sessions import Sessions
 from hub.traffic import Traffic
 from tests.hub.rig import FakeClock, dial, running_hub
-from wire.limits import AGENT_HEADER, PROTOCOL
+from wire.limits import AGENT_HEADER, HANDSHAKE_S, PROTOCOL
 from wire.reasons import Reason
 
 
@@ -32,6 +43,9 @@ class Inside:
 
     def strangers_from(self, _remote: str) -> int:
         return self.strangers
+
+    def waiting_s(self) -> list[float]:
+        return []
 
 
 def gate(clock: FakeClock, inside: Inside, **settings: Any) -> Gate:
@@ -89,6 +103,71 @@ def test_two_thousand_agents_are_back_within_a_minute_and_strangers_do_not_chang
     assert storm.knocks < 4 * 2000, "they come together again and again"
     assert storm.most_a_second <= 160
     assert storm.strangers_in <= 60 * 50
+
+
+class Slow(Inside):
+    """A hub that welcomes so many a second, one after the other, also those who have left meanwhile."""
+
+    def __init__(self, clock: FakeClock, per_s: float) -> None:
+        super().__init__()
+        self.clock = clock
+        self.per_s = per_s
+        self.queue: deque[tuple[float, int]] = deque()
+        """Since when, and who."""
+        self.free_s = clock.now_s
+
+    def waiting_s(self) -> list[float]:
+        return [self.clock.now_s - since_s for since_s, _ in self.queue]
+
+    def work(self) -> list[tuple[float, int]]:
+        """Since when they waited, and who is welcomed now."""
+        welcomed = []
+        while self.queue and self.free_s <= self.clock.now_s:
+            self.free_s = max(self.free_s, self.queue[0][0]) + 1.0 / self.per_s
+            welcomed.append(self.queue.popleft())
+        self.unauthenticated = len(self.queue)
+        return welcomed
+
+
+@pytest.mark.parametrize("per_s", [8.0, 30.0])
+def test_a_hub_slower_than_its_rate_is_not_kept_busy_by_those_who_gave_up(per_s: float) -> None:
+    clock = FakeClock()
+    slow = Slow(clock, per_s)
+    door = gate(clock, slow)
+    backoffs = [Backoff(random.Random(number)) for number in range(1000)]
+    due_s = {number: clock.now_s + random.Random(-number).uniform(0.0, 20.0) for number in range(1000)}
+    inside = set[int]()
+    began_s = clock.now_s
+    while len(inside) < 1000:
+        clock.move(0.1)
+        assert clock.now_s - began_s < 2.0 * 1000 / per_s + RETRY_MAX_S, f"{len(inside)} came in"
+        for since_s, number in slow.work():
+            if clock.now_s - since_s < HANDSHAKE_S:
+                inside.add(number)
+            else:
+                gave_up = Fault(Kind.UNREACHABLE, "timeout", "")
+                due_s[number] = since_s + HANDSHAKE_S + backoffs[number].after(gave_up, session_s=None)
+        for number in sorted(due_s, key=due_s.__getitem__):
+            if due_s[number] > clock.now_s:
+                break
+            if wait_s := retry_s(door, known=True):
+                busy = Fault(Kind.REFUSED, "busy", "", code=Reason.OVERLOADED, wait_s=float(wait_s))
+                due_s[number] = clock.now_s + backoffs[number].after(busy, session_s=None)
+            else:
+                del due_s[number]
+                slow.queue.append((clock.now_s, number))
+                slow.unauthenticated += 1
+
+
+def test_a_few_nodes_that_stall_in_the_handshake_keep_nobody_out() -> None:
+    clock = FakeClock()
+    slow = Slow(clock, 1e-9)
+    door = gate(clock, slow, accept_burst=1000)
+    slow.queue.extend((clock.now_s, number) for number in range(BEHIND_NODES_MIN - 1))
+    clock.move(BEHIND_S + 0.1)
+    assert retry_s(door, known=True) == 0
+    slow.queue.append((clock.now_s - 1.0, 99))
+    assert retry_s(door, known=True) >= FULL_RETRY_S
 
 
 def test_hints_are_spread_and_never_longer_than_a_minute() -> None:
