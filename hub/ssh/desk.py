@@ -174,7 +174,10 @@ class SshDesk:
         before = self._fingerprints_before()
         async with self.book.undisturbed() as known:
             self._seen = await selfcheck.look(self._way, known, fingerprints_before=before)
-        self._problems = self._memory.take(self._seen.findings, self._clock.time_ms())
+        # Names after that: they may take their time, and nothing of the hub's own is held meanwhile.
+        hosts = [(target.jumps or (target,))[0].host for reach in self._present() if (target := reach.target)]
+        found = (*self._seen.findings, *await selfcheck.names(hosts))
+        self._problems = self._memory.take(found, self._clock.time_ms())
         return self._seen
 
     def _fingerprints_before(self) -> tuple[str, ...] | None:

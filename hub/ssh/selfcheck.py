@@ -6,6 +6,7 @@ known_hosts file that is not what the store says) is made good, and said.
 """
 
 import asyncio
+import ipaddress
 import os
 import re
 import resource
@@ -23,6 +24,10 @@ from hub.ssh.verdict import Problem
 
 DESCRIPTORS_SHARE = 0.9
 """Of the limit: above it the next probe may find none left."""
+NAMES_MIN = 2
+NAMES_MAX = 3
+"""Names asked for at each look: one alone may be wrong itself."""
+NAMES_S = 5.0
 VERSION_S = 5.0
 VERSION_BYTES_MAX = 1024
 Pins = Sequence[tuple[Target | str, Sequence[str]]]
@@ -55,6 +60,41 @@ async def look(way: Way, known: Pins, *, fingerprints_before: Sequence[str] | No
     files, prints = await asyncio.to_thread(_files, way, known, fingerprints_before)
     version, trouble = await _ssh_version(way.ssh)
     return Seen(findings=(*files, *trouble, *_descriptors(), *_network()), fingerprints=prints, ssh_version=version)
+
+
+async def names(hosts: Sequence[str]) -> list[Finding]:
+    """Whether names can be resolved at all: of some of the nodes' names, by whatever this machine asks.
+
+    One that can be is enough; one that cannot be is its own node's trouble.
+    """
+    asked = [host for host in dict.fromkeys(hosts) if not _is_address(host)][:NAMES_MAX]
+    if len(asked) < NAMES_MIN:
+        return []
+    tries = [asyncio.create_task(_resolve(host)) for host in asked]
+    try:
+        answers = await asyncio.gather(*tries)
+    finally:
+        for each in tries:
+            each.cancel()
+    if any(answers):
+        return []
+    return [Finding(Cause.NAME_RESOLUTION, f"no name of a node can be resolved: {', '.join(asked)}")]
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+async def _resolve(host: str) -> bool:
+    try:
+        async with asyncio.timeout(NAMES_S):
+            return bool(await asyncio.get_running_loop().getaddrinfo(host, None))
+    except (OSError, TimeoutError, UnicodeError):
+        return False
 
 
 def _files(way: Way, known: Pins, before: Sequence[str] | None) -> tuple[list[Finding], tuple[str, ...]]:

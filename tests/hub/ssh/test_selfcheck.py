@@ -135,3 +135,14 @@ def test_a_problem_keeps_its_beginning_and_is_forgotten_after_a_while() -> None:
     assert memory.take([gone], 61_000)[0].since_ms == 1_000
     assert [problem.since_ms for problem in memory.take([], 600_000)] == [1_000], "it may explain what is seen now"
     assert memory.take([], 700_000) == []
+
+
+async def test_names_that_cannot_be_resolved_are_told_when_none_can_be() -> None:
+    gone = ["a.invalid", "b.invalid", "203.0.113.5", "c.invalid", "d.invalid"]
+    (finding,) = await selfcheck.names(gone)
+    assert finding == Finding(
+        Cause.NAME_RESOLUTION, "no name of a node can be resolved: a.invalid, b.invalid, c.invalid"
+    )
+    assert await selfcheck.names(["a.invalid", "localhost"]) == []
+    assert await selfcheck.names(["a.invalid", "203.0.113.5", "2001:db8::1"]) == [], "one alone may be wrong itself"
+    assert await selfcheck.names(["x" * 70 + ".invalid", "b.invalid"]) != []
