@@ -74,7 +74,7 @@ def test_stopping_the_agent_leaves_its_worker_to_finish(rig: Rig) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL])
 def test_the_hub_away_for_a_minute_in_mid_proof(rig: Rig, number: signal.Signals) -> None:
     hub = rig.hub()
     agent = rig.agent().join(hub)

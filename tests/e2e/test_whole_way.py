@@ -4,8 +4,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from prover.formats.wtns import Witness
 from prover.formats.zkey import ZKey
 from tests.e2e.rig import CIRCUITS, Rig
@@ -87,8 +85,7 @@ def test_an_enrolment_token_is_good_for_one_node_and_for_its_time(rig: Rig) -> N
     assert set(hub.nodes()) == {"node-a"}
 
 
-@pytest.mark.parametrize("path", ["/", "/metrics", "/api/v1/nodes", "/api/v1/jobs", "/api/v1/live", "/api/v1/circuits"])
-def test_nothing_is_told_without_a_credential(rig: Rig, path: str) -> None:
-    answer = rig.hub().request("GET", path)
-    assert answer.status in {302, 303, 401}
-    assert b"node" not in answer.body.lower() or answer.status != 200
+def test_nothing_is_told_without_a_credential(rig: Rig) -> None:
+    hub = rig.hub()
+    for path in ("/", "/metrics", "/api/v1/nodes", "/api/v1/jobs", "/api/v1/live", "/api/v1/circuits"):
+        assert hub.request("GET", path).status in {302, 303, 401}, path
