@@ -32,13 +32,15 @@ from tests.e2e.rig import ROOT, Rig
 
 MINUTES = float(os.environ.get("PROVEWIRE_CHAOS_MINUTES") or 30)
 ROUNDS = int(os.environ.get("PROVEWIRE_CHAOS_ROUNDS") or 2)
-PLAYERS = 200
+PLAYERS = 100
 """Behind each of the two ways; all nodes together fit into one page of the hub's list."""
 EPISODE_S = 75.0
 MEAN_GAP_S = 1.0
 LONGEST_S = 13.0
 LOST_AFTER_S = 45.0
 """The default: behind a hub that was stopped an agent may wait 20 s, dial for 10 s, and be told to come later."""
+HEARTBEAT_S = 3.0
+"""An agent leaves a hub that is silent for three of them; this one shares its processors with all the rest."""
 FREEZE_S = 90.0
 LANES = (("hub", "node-a"), ("episodes",))
 EXIT_OK, EXIT_BROKEN, EXIT_TOOLS = 0, 1, 64
@@ -50,7 +52,15 @@ def episodes(rig: Rig, library: Path, report: Report) -> None:
     """Faults by chance, episode after episode, on one fleet that is never made anew."""
     end_s = time.monotonic() + MINUTES * 60
     with (
-        Fleet(rig, library, seed=SEED, players=PLAYERS, rates=CROWD, lost_after_s=LOST_AFTER_S) as fleet,
+        Fleet(
+            rig,
+            library,
+            seed=SEED,
+            players=PLAYERS,
+            rates=CROWD,
+            lost_after_s=LOST_AFTER_S,
+            heartbeat_s=HEARTBEAT_S,
+        ) as fleet,
         Client(fleet.hub, SEED) as client,
     ):
         runs = Episodes(fleet, rig, client, report, random.Random(SEED), LONGEST_S)

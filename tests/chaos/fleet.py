@@ -23,8 +23,6 @@ from tests.chaos.tools import Nginx
 from tests.e2e.rig import Agent, Hub, Rig, until
 
 HUB = {
-    "PROVEWIRE_HEARTBEAT_S": "1",
-    "PROVEWIRE_STALE_AFTER_S": "3",
     # Above the cap of the agents' backoff, as the defaults are: who waits is not dead.
     "PROVEWIRE_LOST_AFTER_S": "25",
     "PROVEWIRE_LEASE_S": "8",
@@ -127,6 +125,7 @@ class Fleet:
         rates: Rates = RATES,
         told_s: float = 0.1,
         attempts_max: int = ATTEMPTS_MAX,
+        heartbeat_s: float = 1.0,
     ) -> None:
         self._rig = rig
         self._library = library
@@ -137,6 +136,8 @@ class Fleet:
         self._stack = ExitStack()
         self._env = {
             **HUB,
+            "PROVEWIRE_HEARTBEAT_S": f"{heartbeat_s:g}",
+            "PROVEWIRE_STALE_AFTER_S": f"{3 * heartbeat_s:g}",
             "PROVEWIRE_LOST_AFTER_S": f"{lost_after_s:g}",
             "PROVEWIRE_ATTEMPTS_MAX": str(attempts_max),
         }
