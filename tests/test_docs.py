@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from cli import recover
 from cli.main import COMMANDS
 from hub.config import SETTINGS, Config
 from hub.liveness import NodeState
+from hub.ssh.cause import REMEDIES, Cause
 from hub.store.sqlite import open_sqlite
 from wire.limits import LOST_AFTER_S, STALE_AFTER_S
 from wire.reasons import Reason
@@ -21,6 +23,10 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 README = (ROOT / "README.md").read_text()
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+SSH = (ROOT / "docs" / "ssh.md").read_text()
+WITH_ACTIONS = {"ssh-key", "ssh-target"}
+"""Their options are those of their actions."""
+KEY_ACTIONS = ("show", "doctor", "install", "rotate")
 VARIABLE = re.compile(r"PROVEWIRE_[A-Z0-9_]+[A-Z0-9]")
 
 
@@ -43,19 +49,33 @@ def test_every_make_target_named_exists() -> None:
             assert f"\n{target}:" in makefile, f"{document.name} names make {target}"
 
 
-@pytest.mark.parametrize("text", [README, OPERATIONS], ids=["README", "operations"])
+@pytest.mark.parametrize("text", [README, OPERATIONS, SSH], ids=["README", "operations", "ssh"])
 def test_every_command_and_option_that_is_named_exists(text: str) -> None:
-    used = re.findall(r"(?<!-g )provewire ([a-z]+)((?: [^`\n#]*)?)", text)
+    used = re.findall(r"(?<!-g )provewire ([a-z]+(?:-[a-z]+)*)((?: [^`\n#]*)?)", text)
     assert used
     for command, rest in used:
         assert command in COMMANDS, f"it names provewire {command}"
-        if command == "supervise":
+        options = re.findall(r"--[a-z-]+", rest)
+        if command == "supervise" or not options:
             continue
-        help_ = subprocess.run(
-            [sys.executable, "-m", "cli.main", command, "--help"], capture_output=True, text=True, check=True, cwd=ROOT
-        ).stdout
-        for option in re.findall(r"--[a-z-]+", rest):
-            assert option in help_, f"it uses provewire {command} {option}"
+        action = rest.split()[:1] if command in WITH_ACTIONS else []
+        argv = [sys.executable, "-m", "cli.main", command, *action, "--help"]
+        help_ = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+        for option in options:
+            assert option in help_, f"it uses provewire {command} {' '.join(action)} {option}"
+
+
+def test_every_cause_says_what_to_do() -> None:
+    table = "\n".join(f"| `{cause.value}` | {REMEDIES[cause]} |" for cause in Cause if cause is not Cause.OK)
+    assert table in SSH, f"docs/ssh.md should hold this table:\n{table}"
+
+
+def test_every_action_of_a_recovery_and_of_the_keys_is_explained() -> None:
+    for text in (
+        *(f"recover NODE {action}" for action in recover.ACTIONS),
+        *(f"ssh-key {name}" for name in KEY_ACTIONS),
+    ):
+        assert f"provewire {text}" in SSH, text
 
 
 def test_every_setting_of_the_hub_is_documented_with_its_default() -> None:
