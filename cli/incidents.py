@@ -42,6 +42,7 @@ def lines(told: dict[str, Any]) -> list[str]:
             f"{incident['headline']} since {moment(incident['since_ms'])}",
             *(f"  {side}" for side in sides or ["the hub found nothing wrong with its own side"]),
             f"  {incident['remedy']}",
+            *(f"  {note}" for note in told["notes"]),
             f"  {', '.join(names[:NAMES_SHOWN])}{more}",
         ]
     if not told["incidents"]:

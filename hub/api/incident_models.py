@@ -7,6 +7,8 @@ from msgspec import Meta, Struct
 
 from hub import ports
 from hub.ssh.looking import Ladder
+from hub.ssh.reach import moment
+from hub.ssh.side import whoami
 from hub.ssh.verdict import Incident, Problem
 from wire.jobs import Uuid
 
@@ -50,6 +52,7 @@ class IncidentsView(Struct, frozen=True, kw_only=True):
 
     incidents: list[IncidentView]
     problems: list[ProblemView]
+    notes: Annotated[list[str], Meta(description="with an incident: where this hub runs since when, and its canary")]
     lost: Annotated[int, Meta(description="lost nodes with a way in: those the hub looks after by ssh")]
     under_way: Annotated[int, Meta(description="attempts of the hub's own at this moment")]
     paused: Annotated[str, Meta(description="why the hub tries nothing by itself now; empty if it does")]
@@ -92,11 +95,26 @@ def incidents_view(app: web.Application, *, nodes_max: int | None = None) -> Inc
     return IncidentsView(
         incidents=[_incident_view(app, incident, nodes_max) for incident in incidents],
         problems=[problem_view(problem) for problem in problems],
+        notes=_notes(app) if incidents else [],
         lost=watch.lost,
         under_way=watch.under_way,
         paused=watch.paused,
         examined_at_ms=watch.examined_at_ms,
     )
+
+
+def _notes(app: web.Application) -> list[str]:
+    """What stands beside an incident, as facts: since when this hub runs, and whether a node that was well still is."""
+    watch, me, now_ms = app[ports.SSH_WATCH], whoami(), app[ports.CLOCK].time_ms()
+    found = [f"This hub runs on {me.host} as {me.user} (process {me.pid}) since {moment(watch.started_at_ms, now_ms)}."]
+    canary = watch.canary
+    if canary is None:
+        return [*found, "No other node was well enough to be tried as a canary."]
+    node = app[ports.REGISTRY].node(canary.node_id)
+    name, at = canary.node_id if node is None else node.name, moment(canary.at_ms, now_ms)
+    if canary.let_in:
+        return [*found, f"{name}, which is not among them, lets the hub in: tried {at}."]
+    return [*found, f"{name}, which was well, does not let the hub in either: {canary.cause.value}, tried {at}."]
 
 
 def _incident_view(app: web.Application, incident: Incident, nodes_max: int | None) -> IncidentView:

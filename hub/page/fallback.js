@@ -19,13 +19,13 @@ function clock(ms) {
 function drawIncidents(told) {
   fallback.incidents = told;
   const place = at("incidents");
-  const banners = told.incidents.map((incident) => incidentBanner(incident, told.problems));
+  const banners = told.incidents.map((incident) => incidentBanner(incident, told));
   if (!told.incidents.length) banners.push(...told.problems.map((problem) => sideBanner(problem)));
   place.hidden = banners.length === 0;
   place.replaceChildren(...banners);
 }
 
-function incidentBanner(incident, problems) {
+function incidentBanner(incident, { problems, notes }) {
   const banner = make("article", "banner");
   banner.dataset.kind = "bad";
   const more = incident.count - incident.nodes.length;
@@ -38,7 +38,7 @@ function incidentBanner(incident, problems) {
     ]),
   );
   if (!problems.length) banner.append(make("p", "side", incident.ours ? "By its nature this lies on the hub's side." : "The hub found nothing wrong with its own side."));
-  banner.append(make("p", "", incident.remedy), make("p", "small", more > 0 ? `${names}, and others` : names));
+  banner.append(make("p", "", incident.remedy), make("p", "small", more > 0 ? `${names}, and others` : names), make("p", "small", notes.join(" ")));
   return banner;
 }
 

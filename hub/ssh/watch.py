@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import structlog
+from msgspec import Struct
 
 from hub.bus import Bus, IncidentsChanged, NodeChanged
 from hub.clock import Clock
@@ -20,9 +21,11 @@ from hub.faults import FAULTS
 from hub.liveness import NodeState
 from hub.registry import Registry
 from hub.ssh.book import HUB, Asked
+from hub.ssh.cause import Cause
 from hub.ssh.desk import Busy, NoWayIn, SshDesk
 from hub.ssh.looking import PURPOSE, Ladder, ladder_of, script
 from hub.ssh.probing import Probes, trouble
+from hub.ssh.reach import State
 from hub.ssh.readiness import Rehearsals
 from hub.ssh.verdict import Incident, Problem
 from hub.store.base import Store, StoreError
@@ -43,6 +46,16 @@ LADDERS_LOOKED_THROUGH = 50
 """A node's latest attempts, among which the last look is found after a restart."""
 LOGIN = "true"
 REHEARSAL = "rehearsal"
+CANARY = "canary"
+
+
+class Canary(Struct, frozen=True):
+    """A node that was well when many were not: whether it still lets the hub in."""
+
+    node_id: str
+    at_ms: int
+    cause: Cause
+    let_in: bool
 
 
 class Watch:
@@ -84,6 +97,9 @@ class Watch:
         self.looks_ended = 0
         """Of them those that ended because the session was back."""
         self.examined_at_ms: int | None = None
+        self.started_at_ms = clock.time_ms()
+        self.canary: Canary | None = None
+        """What became of the one sent out for the latest incident."""
 
     @property
     def under_way(self) -> int:
@@ -198,6 +214,15 @@ class Watch:
         except (NoWayIn, Busy) as error:
             log.info("a way in was not tried", node=node_id, why=str(error))
 
+    async def _try_canary(self, node_id: str) -> None:
+        try:
+            record = await self._desk.run(node_id, CANARY, LOGIN, asked_by=HUB.by, fresh=True)
+        except (NoWayIn, Busy) as error:
+            log.info("the canary was not tried", node=node_id, why=str(error))
+            return
+        self.canary = Canary(node_id, record.started_at_ms, record.cause, record.way_works)
+        self._bus.publish(IncidentsChanged())
+
     async def _look(self, node_id: str) -> None:
         try:
             await self.look(node_id, HUB)
@@ -228,6 +253,21 @@ class Watch:
             self._bus.publish(NodeChanged(node))
         log.info("a node was looked after by ssh", node=node_id, attempt=record.id, found=ladder.summary)
         return ladder
+
+    def _send_canary(self, incidents: list[Incident]) -> None:
+        """Log in at one node that is in no incident and was well: is it this side, or are it those nodes?"""
+        self.canary = None
+        taken = {node_id for incident in incidents for node_id in incident.nodes}
+        well = [
+            reach
+            for reach in self._desk.book.reaches()
+            if reach.state is State.PROVED
+            and reach.node_id not in taken | self._looks.keys() | self._logins.keys()
+            and self._registry.state(reach.node_id) is NodeState.ONLINE
+        ]
+        if well and not self.paused:
+            chosen = max(well, key=lambda reach: (reach.proved_at_ms or 0, reach.node_id)).node_id
+            self._begin(self._logins, chosen, self._try_canary(chosen))
 
     async def ladder(self, node_id: str) -> Ladder | None:
         """What the last look found; read from the store after a restart.
@@ -290,6 +330,7 @@ class Watch:
         for incident in now[0]:
             if incident.cause not in old:
                 self._examine.set()
+                self._send_canary(now[0])
                 log.error("many nodes, one cause", incident=incident.headline, remedy=incident.remedy)
         known = set(before[1])
         for problem in now[1]:

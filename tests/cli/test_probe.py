@@ -19,7 +19,15 @@ OBEYED = {"\x1b", "\x9b", "\u202e"}
 """Of a hostile name: what a terminal would obey."""
 T_MS = 1_764_000_000_000
 PROBLEM = {"cause": "key_missing", "sentence": "the hub's key: k: gone", "remedy": "Restore it.", "since_ms": T_MS}
-NOTHING = {"incidents": [], "problems": [], "lost": 0, "under_way": 0, "paused": "", "examined_at_ms": T_MS}
+NOTHING = {
+    "incidents": [],
+    "problems": [],
+    "notes": [],
+    "lost": 0,
+    "under_way": 0,
+    "paused": "",
+    "examined_at_ms": T_MS,
+}
 INCIDENT = {
     "cause": "identity_refused",
     "headline": "58 of 60 nodes, one cause: identity refused",
@@ -72,11 +80,12 @@ async def test_incidents_of_a_hub_that_is_well(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_an_incident_is_told_with_this_side_beside_it_and_only_some_names() -> None:
-    first, *rest = incident_lines({**NOTHING, "incidents": [INCIDENT], "problems": [PROBLEM]})
+    told = {**NOTHING, "incidents": [INCIDENT], "problems": [PROBLEM], "notes": ["This hub runs."]}
+    first, *rest = incident_lines(told)
     assert first.startswith("58 of 60 nodes, one cause: identity refused since 20")
     assert rest[0].startswith("  this side: the hub's key: k: gone, since 20")
-    assert [line.strip() for line in rest[1:3]] == ["Restore it.", "Look at the keys."]
-    assert rest[3].endswith(" and 38 more")
+    assert [line.strip() for line in rest[1:4]] == ["Restore it.", "Look at the keys.", "This hub runs."]
+    assert rest[4].endswith(" and 38 more")
     assert not OBEYED & set("".join(rest))
 
 

@@ -87,6 +87,8 @@ async def test_many_nodes_with_one_cause_are_one_incident_with_this_side_beside_
     assert incident["headline"] == "3 of 3 nodes, one cause: refused"
     assert sorted(one["name"] for one in incident["nodes"]) == ["node-0", "node-1", "node-2"]
     assert not incident["ours"]
+    assert said["notes"][0].startswith("This hub runs on ")
+    assert "canary" in said["notes"][1]
     (problem,) = [one for one in said["problems"] if one["cause"] == "key_missing"]
     assert str(identity) in problem["sentence"]
     assert "ssh-key rotate" in problem["remedy"]

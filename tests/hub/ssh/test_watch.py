@@ -16,6 +16,7 @@ import structlog
 
 from hub import ports
 from hub.api.enroll import token_text
+from hub.api.incident_models import incidents_view
 from hub.api.metrics import LAG
 from hub.liveness import NodeState
 from hub.ssh.cause import Cause
@@ -347,6 +348,25 @@ async def test_fifty_nodes_lost_at_once(tmp_path: Path) -> None:
         one = ["50 of 50 nodes, one cause: identity refused"]
         await until(lambda: [incident.headline for incident in all_.watch.told[0]] == one)
         await until(lambda: all_.watch.under_way == 0, 60.0)
+
+
+async def test_a_canary_tells_this_side_from_those_nodes(tmp_path: Path) -> None:
+    async with watched(tmp_path, stale_after_s=200.0, lost_after_s=300.0) as all_:
+        nodes = [await all_.node(f"node-{number}") for number in range(4)]
+        all_.clock.jump(20)  # it runs long enough
+        await all_.proved(*nodes)
+        *refused, well = nodes
+        async with well.connect():
+            for node in refused:
+                all_.sshds[node.id].authorized_keys.write_text("", encoding="ascii")
+                assert not (await all_.run(node, "true", fresh=True)).ok
+            await until(lambda: all_.watch.canary is not None)
+        canary = all_.watch.canary
+        assert canary is not None
+        assert (canary.node_id, canary.let_in) == (well.id, True)
+        notes = incidents_view(all_.hub.app).notes
+        assert f"process {os.getpid()}" in notes[0]
+        assert notes[1].startswith("node, which is not among them, lets the hub in: tried ")
 
 
 # --- the agent's own word -------------------------------------------------------------------------------------------
