@@ -44,7 +44,7 @@ class Operator:
 
 @pytest.fixture
 async def operator(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Operator]:
-    async with fleet(tmp_path, ssh_rehearse_s=1e9) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         announce(tmp_path / "hub", f"http://127.0.0.1:{all_.hub.port}")
         node = await all_.node(f"node-a{EVIL}")
         capsys.readouterr()

@@ -68,13 +68,25 @@ def host_key_of(server: Sshd) -> str:
 
 
 @asynccontextmanager
-async def fleet(folder: Path, *, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Fleet]:
-    """A hub whose control sockets lie in a folder short enough, and nothing left of it at the end."""
+async def fleet(
+    folder: Path, *, clock: Clock | None = None, watching: bool = True, **settings: Any
+) -> AsyncIterator[Fleet]:
+    """A hub whose control sockets lie in a folder short enough, and nothing left of it at the end.
+
+    Args:
+        folder: for everything.
+        clock: of the hub.
+        watching: the hub tries its ways in by itself; else only who asks does.
+        settings: of the hub.
+    """
     runtime = Path(tempfile.mkdtemp(prefix="pw", dir="/tmp"))
     usual: dict[str, Any] = {"ssh_runtime_dir": runtime, "ssh_connect_timeout_s": 5}
     try:
         (folder / "hub").mkdir(mode=0o700, exist_ok=True)
         async with AsyncExitStack() as stack, running_hub(folder / "hub", clock=clock, **usual | settings) as hub:
+            if not watching:
+                (watch,) = [task for task in asyncio.all_tasks() if task.get_name() == "ssh"]
+                watch.cancel()
             yield Fleet(hub, folder, stack)
     finally:
         for path in await asyncio.to_thread(lambda: list(runtime.iterdir())):

@@ -25,7 +25,7 @@ pytestmark = needs_sshd
 
 
 async def test_an_attempt_is_kept_with_everything_and_proves_the_way(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         node = await all_.node()
         desk = all_.desk
         assert desk.sentence(node.id) == "fallback unproved"
@@ -51,7 +51,7 @@ async def test_an_attempt_is_kept_with_everything_and_proves_the_way(tmp_path: P
 
 
 async def test_a_refused_key_is_told_whole_with_what_was_offered_and_what_differs(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         node = await all_.node()
         await all_.run(node, fresh=True)
         server = all_.sshds[node.id]
@@ -77,7 +77,7 @@ async def test_a_refused_key_is_told_whole_with_what_was_offered_and_what_differ
 
 
 async def test_a_standing_connection_proves_nothing_and_a_fresh_login_goes_past_it(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         node = await all_.node()
         await all_.run(node)
         all_.sshds[node.id].authorized_keys.write_text("", encoding="ascii")
@@ -90,7 +90,7 @@ async def test_a_standing_connection_proves_nothing_and_a_fresh_login_goes_past_
 
 
 async def test_a_command_that_fails_or_hangs_does_not_break_the_way(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         node = await all_.node()
         failed = await all_.run(node, "exit 3", fresh=True)
         hung = await all_.run(node, "echo begun; sleep 600", fresh=True, deadline_s=3.0)
@@ -100,7 +100,7 @@ async def test_a_command_that_fails_or_hangs_does_not_break_the_way(tmp_path: Pa
 
 
 async def test_another_key_says_nothing_of_the_hubs_own_way(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         node = await all_.node(authorized=False)
         other = make_key(tmp_path / "other")
         all_.sshds[node.id].authorize(other)
@@ -113,7 +113,7 @@ async def test_another_key_says_nothing_of_the_hubs_own_way(tmp_path: Path) -> N
 
 
 async def test_another_user_says_nothing_of_the_hubs_own_way_and_must_be_a_name(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         node = await all_.node()
         record = await all_.run(node, via_user="nobody-of-that-name")
         assert (record.cause, record.target.split("@")[0]) == (Cause.IDENTITY_REFUSED, "nobody-of-that-name")
@@ -123,7 +123,7 @@ async def test_another_user_says_nothing_of_the_hubs_own_way_and_must_be_a_name(
 
 
 async def test_records_and_ways_outlive_the_hub_and_its_key_is_the_same(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         node = await all_.node()
         record = await all_.run(node)
         before = all_.desk.readiness(node.id)
@@ -141,7 +141,7 @@ async def test_records_and_ways_outlive_the_hub_and_its_key_is_the_same(tmp_path
 
 
 async def test_a_key_that_is_gone_is_not_replaced_silently(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         node = await all_.node()
         await all_.run(node)
         path = all_.identity
@@ -154,7 +154,7 @@ async def test_a_key_that_is_gone_is_not_replaced_silently(tmp_path: Path) -> No
 
 
 async def test_a_replaced_key_is_told_before_a_node_is_lost_and_after_a_restart_too(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         node = await all_.node()
         await all_.run(node)
         await all_.desk.examine()
@@ -169,7 +169,7 @@ async def test_a_replaced_key_is_told_before_a_node_is_lost_and_after_a_restart_
 
 
 async def test_a_changed_target_or_host_key_is_unproved_again_and_known_hosts_follows(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         node = await all_.node(known=False)
         unknown = await all_.run(node)
         assert unknown.cause is Cause.HOST_KEY_UNKNOWN
@@ -192,7 +192,7 @@ async def test_a_changed_target_or_host_key_is_unproved_again_and_known_hosts_fo
 
 async def test_a_nodes_own_word_is_pinned_once_and_never_takes_an_operators_place(tmp_path: Path) -> None:
     key, other = (" ".join(make_key(tmp_path / n).with_suffix(".pub").read_text("ascii").split()[:2]) for n in "ab")
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         node = await all_.hub.enroll()
         desk = all_.desk
         await desk.suggested(node.id, Suggestion(target=Target("203.0.113.5", 2222), host_keys=(key,)))
@@ -214,7 +214,7 @@ async def test_a_nodes_own_word_is_pinned_once_and_never_takes_an_operators_plac
 
 
 async def test_by_policy_a_suggested_address_is_accepted_but_not_in_place_of_an_operators(tmp_path: Path) -> None:
-    async with fleet(tmp_path, ssh_accept_suggestions=True) as all_:
+    async with fleet(tmp_path, watching=False, ssh_accept_suggestions=True) as all_:
         node, other = await all_.hub.enroll("a"), await all_.hub.enroll("b")
         for host in ("203.0.113.5", "203.0.113.6"):
             await all_.desk.suggested(node.id, Suggestion(target=Target(host)))
@@ -225,7 +225,7 @@ async def test_by_policy_a_suggested_address_is_accepted_but_not_in_place_of_an_
 
 
 async def test_one_node_cannot_have_its_host_key_taken_for_anothers(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         node, hostile = await all_.node("good", known=False), await all_.hub.enroll("hostile")
         target = all_.desk.target(node.id)
         assert target is not None
@@ -235,7 +235,7 @@ async def test_one_node_cannot_have_its_host_key_taken_for_anothers(tmp_path: Pa
 
 
 async def test_attempts_take_turns_at_a_node_and_stay_within_bounds(tmp_path: Path) -> None:
-    async with fleet(tmp_path, ssh_probes_max=2) as all_:
+    async with fleet(tmp_path, watching=False, ssh_probes_max=2) as all_:
         nodes = [await all_.node(f"n{number}") for number in range(4)]
         script = "echo $$ >> {0}/begun; while [ ! -e {0}/go ]; do sleep 0.05; done"
 
@@ -258,7 +258,7 @@ async def test_attempts_take_turns_at_a_node_and_stay_within_bounds(tmp_path: Pa
 
 
 async def test_the_hubs_loop_goes_on_while_attempts_flood_and_hang(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         nodes = [await all_.node(f"n{number}") for number in range(4)]
         scripts = [
             "head -c 50000000 /dev/zero >&2",
@@ -291,7 +291,7 @@ async def test_the_hubs_loop_goes_on_while_attempts_flood_and_hang(tmp_path: Pat
 
 
 async def test_an_attempt_whose_asker_is_gone_leaves_no_turn_taken(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         node = await all_.node()
         begun = tmp_path / "begun"
         asking = asyncio.create_task(all_.run(node, f"touch {begun}; sleep 60"))
@@ -303,7 +303,7 @@ async def test_an_attempt_whose_asker_is_gone_leaves_no_turn_taken(tmp_path: Pat
 
 
 async def test_many_nodes_with_one_cause_are_one_incident(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         nodes = [await all_.node(f"n{number}") for number in range(4)]
         for node in nodes:
             await all_.run(node)
@@ -318,7 +318,7 @@ async def test_many_nodes_with_one_cause_are_one_incident(tmp_path: Path) -> Non
 
 
 async def test_a_way_over_another_host_needs_the_host_keys_of_both(tmp_path: Path) -> None:
-    async with fleet(tmp_path) as all_:
+    async with fleet(tmp_path, watching=False) as all_:
         gate, node = await all_.node("gate"), await all_.node("node")
         gate_target, target = all_.desk.target(gate.id), all_.desk.target(node.id)
         assert gate_target is not None
@@ -339,7 +339,7 @@ async def test_an_endless_line_makes_no_endless_sentence(tmp_path: Path) -> None
     said = "printf '\\033[2J' >&2; head -c 300000 /dev/zero | tr '\\0' x >&2; echo ' Permission denied (publickey)' >&2"
     program.write_text(f"#!/bin/sh\n{said}\nexit 255\n", encoding="ascii")
     program.chmod(0o755)
-    async with fleet(tmp_path, ssh_program=str(program)) as all_:
+    async with fleet(tmp_path, watching=False, ssh_program=str(program)) as all_:
         node = await all_.node()
         record = await all_.run(node, fresh=True)
         assert record.cause is Cause.IDENTITY_REFUSED
@@ -351,7 +351,7 @@ async def test_an_endless_line_makes_no_endless_sentence(tmp_path: Path) -> None
 
 
 async def test_a_hub_that_stops_leaves_no_connection_and_no_folder_behind(tmp_path: Path) -> None:
-    async with fleet(tmp_path, ssh_runtime_dir=None) as all_:
+    async with fleet(tmp_path, watching=False, ssh_runtime_dir=None) as all_:
         node = await all_.node()
         await all_.run(node)
         folder = all_.desk.way.runtime_dir
