@@ -24,6 +24,8 @@ KEY_TYPES = (
 OLD_TYPES = ("ssh-dss",)
 """Taken by no sshd of today."""
 FILE_BYTES_MAX = 1024 * 1024
+LINE_CHARS_MAX = 64 * 1024
+"""A longer line is nobody's key, and left as it is: looking through it would take too long."""
 
 _TYPE = "|".join(map(re.escape, (*KEY_TYPES, *OLD_TYPES)))
 _BEGIN = re.compile(rf"(?:{_TYPE})(?=[ \t])")
@@ -121,6 +123,8 @@ def _entry(number: int, line: str) -> Entry | None:
 
 def _unquoted(line: str) -> int | None:
     """Where the type of a line's key begins: at its start, or behind options, which may hold blanks in quotes."""
+    if len(line) > LINE_CHARS_MAX:
+        return None
     for match in _BEGIN.finditer(line):
         before = line[: match.start()]
         if before.count('"') % 2 == 0 and (not before or before[-1] in " \t"):
@@ -172,13 +176,14 @@ def mended(text: str) -> str:
 
 def _parted(line: str) -> list[str]:
     """A line, cut before every further key on it."""
-    begin = None if line.lstrip().startswith("#") else _unquoted(line)
-    if begin is None:
-        return [line]
-    cut = _FUSED_COMMENT.search(line, begin + 1)
-    if cut is None:
-        return [line]
-    return [line[: cut.start()].rstrip(), *_parted(line[cut.start() :])]
+    parts: list[str] = []
+    while not line.lstrip().startswith("#") and (begin := _unquoted(line)) is not None:
+        cut = _FUSED_COMMENT.search(line, begin + 1)
+        if cut is None:
+            break
+        parts.append(line[: cut.start()].rstrip())
+        line = line[cut.start() :]
+    return [*parts, line]
 
 
 def _unwrapped(lines: list[str]) -> list[str]:

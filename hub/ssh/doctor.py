@@ -6,7 +6,6 @@ log stands last, as the witness of what it did.
 """
 
 import base64
-import binascii
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -79,8 +78,10 @@ def examine(found: dict[str, str], publics: Sequence[str], now_s: float) -> Char
         text = base64.b64decode("".join(found.get("keys", "").split()), validate=True).decode(
             "utf-8", "surrogateescape"
         )
-    except binascii.Error:
+    except ValueError:
         raise Unreadable(f"the content of {place.path} did not arrive whole") from None
+    if len(text) > authorized.FILE_BYTES_MAX:
+        raise Unreadable(f"{place.path} has more than {authorized.FILE_BYTES_MAX} bytes")
     sshd = read_sshd(found.get("sshd", ""))
     reading = authorized.read(text)
     wanted = tuple(" ".join(public.split()[:2]) for public in publics)

@@ -12,7 +12,7 @@ def symptoms(section: str, user: str, now_s: float, *, use_pam: bool) -> list[Sy
     said = dict(line.partition(" ")[::2] for line in section.splitlines())
     found = [*_shell(said, user), *_locked(said, user, use_pam=use_pam)]
     expires = said.get("expires", "").strip()
-    if expires.isdigit() and int(expires) * SECONDS_A_DAY <= now_s:
+    if expires.isascii() and expires.isdigit() and int(expires) * SECONDS_A_DAY <= now_s:
         found.append(
             Symptom(
                 kind=Kind.ACCOUNT_EXPIRED,

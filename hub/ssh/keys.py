@@ -130,7 +130,8 @@ class KeyDesk:
             raise NotLookedAt(_why(record), record)
         try:
             found = sections(record.stdout.decode("utf-8", "surrogateescape"))
-            return examine(found, [key.public for key in keys], self._clock.time_ms() / 1000)
+            # In a thread: what a node says may be large, and is its own choice.
+            return await asyncio.to_thread(examine, found, [key.public for key in keys], self._clock.time_ms() / 1000)
         except Unreadable as error:
             raise NotLookedAt(str(error), record) from error
 

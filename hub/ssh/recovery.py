@@ -102,7 +102,7 @@ def processes(section: str) -> tuple[Process, ...]:
     found = []
     for line in section.splitlines():
         words = line.split(None, 3)
-        if len(words) > 2 and words[0].isdigit():  # noqa: PLR2004 - number, state, kind
+        if len(words) > 2 and words[0].isascii() and words[0].isdigit():  # noqa: PLR2004 - number, state, kind
             found.append(Process(int(words[0]), words[1], words[2], words[3] if len(words) > 3 else ""))  # noqa: PLR2004 - the rest
     return tuple(found)
 

@@ -48,7 +48,9 @@ class Unasked:
         """What was decided last, and why."""
 
     async def run(self) -> None:
-        """Decide and do, for ever; at once over when the policy is off."""
+        """Decide and do, for ever; with the policy off do nothing for as long."""
+        if not self._rule.labels and not self._rule.everybody:
+            await asyncio.Event().wait()
         await self._remember()
         while True:
             try:

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hub.ssh.cause import Cause
 from hub.ssh.doctor import Chart, Unreadable, bits, examine
@@ -19,6 +21,7 @@ from hub.ssh.symptoms import Kind, Symptom
 from hub.ssh.targets import Target
 from tests.hub.ssh.sshd import DEADLINE_S, HubSide, Sshd, make_key, needs_sshd, running
 from tests.hub.ssh.test_authorized import ED, HUB, OTHER
+from tests.wire.strategies import patiently
 
 NOW_S = 1_796_000_000.0
 HOME = "/home/u"
@@ -271,6 +274,68 @@ def test_other_peoples_tries_are_no_finding_of_ours() -> None:
 def test_what_did_not_arrive_whole_is_said(damage: dict[str, str]) -> None:
     with pytest.raises(Unreadable):
         chart(**damage)
+
+
+WORDS = st.sampled_from(
+    [
+        *(
+            "authorizedkeysfile",
+            "%h %u %%",
+            "none",
+            "allowusers",
+            "!",
+            "@",
+            "*",
+            "[",
+            "denygroups",
+            "yes",
+            "²",
+            "expires",
+        ),
+        *(
+            "expires",
+            "shadow",
+            "!",
+            "L",
+            "groups",
+            "drwxrwxrwt 0 0 /",
+            "-rw 1",
+            "\x1b[2J",
+            "\udcff",
+            "Invalid user",
+            "u",
+            "{}",
+        ),
+        *(ED, HUB, 'from="!10.0.0.0/8', 'expiry-time="99999999"', "command=", "\n", " ", "\r\n", "# "),
+    ]
+)
+
+
+@patiently(300)
+@given(
+    st.dictionaries(
+        st.sampled_from(["where", "modes", "sum", "sshd", "sshd_log", "account", "keys"]),
+        st.lists(WORDS, max_size=12).map("".join),
+    ),
+    st.lists(WORDS, max_size=12).map("".join),
+)
+def test_whatever_a_node_says_is_a_chart_or_unreadable(sections: dict[str, str], text: str) -> None:
+    encoded = base64.b64encode(text.encode("utf-8", "surrogateescape")).decode()
+    for changed in (sections, {"keys": encoded, **sections}):
+        try:
+            found = chart(**changed)
+        except Unreadable:
+            continue
+        assert all(symptom.repair and symptom.what for symptom in found.symptoms)
+
+
+def test_a_line_of_hundreds_of_keys_a_longer_one_and_a_file_too_large() -> None:
+    found = chart((ED + " a") * 700 + HUB)
+    assert only(found, Kind.FUSED).blocks
+    found = chart((ED + " a") * 9000 + HUB)
+    assert blocking(found) == [Kind.KEY_ABSENT]
+    with pytest.raises(Unreadable, match="more than"):
+        chart("#" * (1024 * 1024 + 1))
 
 
 # --- on a real sshd
