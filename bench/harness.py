@@ -217,9 +217,10 @@ class HubProcess:
 
     def metrics(self) -> dict[str, float]:
         """Every sample of ``/metrics`` but the nodes' own; one with labels is called ``name{key="value"}``."""
-        text, _, _ = self.call("GET", "/metrics").partition(b"# HELP provewire_node_")
+        lines = self.call("GET", "/metrics").splitlines()
+        text = b"\n".join(line for line in lines if b"provewire_node_" not in line).decode()
         found: dict[str, float] = {}
-        for family in text_string_to_metric_families(text.decode()):
+        for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 labels = ",".join(f'{key}="{value}"' for key, value in sorted(sample.labels.items()))
                 found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
