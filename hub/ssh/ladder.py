@@ -19,6 +19,8 @@ CLOCK_SKEW_MAX_S = 30
 PERCENT = 100.0
 STATUS_PREFIX = "pws1."
 """Begins the signed status that ``provewire status --frame`` prints."""
+NO_COMMAND = "there is no provewire in "
+"""What the script of `hub.ssh.scripts` says then: nobody was asked, so that the agent is not to blame."""
 
 
 class Rung(StrEnum):
@@ -200,6 +202,8 @@ def _status(found: dict[str, str]) -> Step:
         return Step(Rung.STATUS, State.UNKNOWN, "not asked")
     if any(line.startswith(STATUS_PREFIX) for line in frame.splitlines()):
         return Step(Rung.STATUS, State.OK, "the agent answers on the node with a signed status")
+    if frame.startswith(NO_COMMAND):
+        return Step(Rung.STATUS, State.UNKNOWN, f"not asked: {frame.splitlines()[0]}", frame)
     return Step(Rung.STATUS, State.FAILED, "the agent gives no status on its own node", frame)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.ssh.ladder import Rung, State, beyond
+from hub.ssh.ladder import NO_COMMAND, Rung, State, beyond
 from hub.ssh.scripts import LOOK, local_status, sections
 from tests.hub.ssh.test_scripts import SHELLS
 
@@ -172,4 +172,7 @@ def test_what_a_strangers_process_calls_itself_is_never_run(sh: str, tmp_path: P
 
 def test_without_provewire_it_says_so(sh: str, tmp_path: Path) -> None:
     found = look(sh, local_status(NONCE).replace("/opt/provewire/bin:/usr/local/bin", ""), tmp_path)
-    assert "no provewire" in found["frame"]
+    assert found["frame"].startswith(NO_COMMAND)
+    (step,) = [step for step in beyond(found, 0.0) if step.rung is Rung.STATUS]
+    assert step.state is State.UNKNOWN, "nobody was asked"
+    assert step.sentence == "not asked: there is no provewire in PATH, nor in /opt/provewire/bin"
