@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from bench.certificate import certificate
 from cli.errors import EXIT_OK, EXIT_UNREACHABLE, EXIT_USAGE
-from tests.hub.test_app import ROOT, certificate, process
+from tests.hub.test_app import ROOT, process
 
 
 def command(name: str, data_dir: Path) -> tuple[int, str, str]:
