@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json and not args.yes:
         say_json(told)
     if not args.json:
-        _say_preview(told)
+        _say_preview(told, args.node)
     if not args.yes:
         if not args.json:
             say("\nnothing was done; the same with --yes shows this once more and does it")
@@ -62,8 +62,8 @@ def _path(node: str) -> str:
     return f"{path_of(node).removesuffix('/ssh')}/recovery/preview"
 
 
-def _say_preview(told: dict[str, Any]) -> None:
-    say(f"{told['action']} at {told['node']}")
+def _say_preview(told: dict[str, Any], node: str) -> None:
+    say(f"{told['action']} at {node}" + (f" ({told['node']})" if told["node"] != node else ""))
     for effect in told["effects"]:
         say(f"  {effect}")
     if told["diff"]:

@@ -20,6 +20,13 @@ VIA_USER_HELP = "who logs in with --via-key, where the target's own user may not
 ANSWER_BYTES_MAX = 64 * 1024**2
 ANSWER_S = 3600.0
 """Many nodes take their time; the hub has deadlines of its own for each."""
+WAYS = {
+    "nothing": "the hub's key gets in already: there is nothing to do",
+    "own": "by the hub's own key",
+    "session": "over the live session",
+    "via_key": "by the other key",
+    "console": "by hand, at the provider's console",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -101,9 +108,10 @@ def _show(hub: "HubHere", args: argparse.Namespace) -> int:
     else:
         say(f"\nby hand, at a node, as the user to log in as:\n{told['console_line']}")
     if told["rotation"]:
-        _say_rotation(told["rotation"])
+        _say_rotation(told["rotation"], names_of(hub))
     if told["without_way"]:
-        say(f"\nnodes without a way in: {', '.join(told['without_way'])}")
+        names = names_of(hub)
+        say(f"\nnodes without a way in: {', '.join(names.get(node, node) for node in told['without_way'])}")
     return EXIT_OK if told["keys"] else EXIT_INTERNAL
 
 
@@ -140,10 +148,11 @@ def _install(hub: "HubHere", args: argparse.Namespace) -> int:
         body["nodes"] = [hub.ask("GET", path_of(args.node))["node"]]
     told = ask(hub, "/api/v1/ssh/keys/preview", body)
     if not args.json:
+        names = names_of(hub)
         for plan in told["plans"]:
-            _say_plan(plan)
+            _say_plan(plan, names)
         for node, why in told["not_looked_at"].items():
-            say(f"\n{node}: not looked at: {why}")
+            say(f"\n{names.get(node, node)}: not looked at: {why}")
         if not args.yes:
             say("\nnothing was changed; the same with --yes looks again and does what it then shows")
     elif not args.yes:
@@ -160,25 +169,32 @@ def _confirmed(hub: "HubHere", args: argparse.Namespace, token: str) -> bool:
         say_json(made)
     else:
         say()
+        names = names_of(hub)
         for one in made["installed"]:
-            say(f"{one['node']}: {'done' if one['ok'] else 'NOT DONE'}: {one['sentence']}")
+            say(f"{names.get(one['node'], one['node'])}: {'done' if one['ok'] else 'NOT DONE'}: {one['sentence']}")
             if one["backup"]:
                 say(f"  as it was: {one['backup']}")
             say_symptoms(one["symptoms"])
     return all(one["ok"] for one in made["installed"])
 
 
-def _say_plan(plan: dict[str, Any]) -> None:
-    say(f"\n{plan['node']}: by {plan['way']}{' as ' + plan['user'] if plan['user'] else ''}")
+def names_of(hub: "HubHere") -> dict[str, str]:
+    """What the nodes are called, by their ids."""
+    from cli.ssh_target import every  # noqa: PLC0415 - see run
+
+    return {row["node"]: row["name"] for row in every(hub)}
+
+
+def _say_plan(plan: dict[str, Any], names: dict[str, str]) -> None:
+    whose = f", as {plan['user']}" if plan["user"] and plan["way"] != "nothing" else ""
+    say(f"\n{names.get(plan['node'], plan['node'])}: {WAYS.get(plan['way'], plan['way'])}{whose}")
     for why in plan["passed_over"]:
         say(f"  not by {why}")
     say_symptoms(plan["symptoms"])
     if plan["diff"]:
         say(f"\n{plan['diff']}")
     for command in plan["commands"]:
-        say(f"\nexactly this is run:\n{command}")
-    if plan["way"] == "nothing":
-        say("  the hub's key gets in already: there is nothing to do")
+        say(f"\n{'run this there' if plan['way'] == 'console' else 'exactly this is run'}:\n{command}")
 
 
 def _rotate(hub: "HubHere", args: argparse.Namespace) -> int:
@@ -186,7 +202,9 @@ def _rotate(hub: "HubHere", args: argparse.Namespace) -> int:
     if not args.json:
         for number, step in enumerate(told["steps"], start=1):
             say(f"{number}. {step}")
-        say(f"\nat {told['nodes']} nodes; without a way in: {', '.join(told['without_way']) or 'none'}")
+        names = names_of(hub)
+        without = ", ".join(names.get(node, node) for node in told["without_way"])
+        say(f"\nat {told['nodes']} nodes; without a way in: {without or 'none'}")
     elif not args.yes:
         say_json(told)
     if not args.yes:
@@ -197,11 +215,11 @@ def _rotate(hub: "HubHere", args: argparse.Namespace) -> int:
     if args.json:
         say_json(made)
     else:
-        _say_rotation(made)
+        _say_rotation(made, names_of(hub))
     return EXIT_OK if made["done"] else EXIT_INTERNAL
 
 
-def _say_rotation(rotation: dict[str, Any]) -> None:
+def _say_rotation(rotation: dict[str, Any], names: dict[str, str]) -> None:
     state = "done" if rotation["done"] else "under way: `provewire ssh-key rotate --yes` goes on with it"
     say(f"\nrotation to {rotation['new_fingerprint']}: {state}")
     if rotation["retired_to"]:
@@ -209,4 +227,5 @@ def _say_rotation(rotation: dict[str, Any]) -> None:
     for station in rotation["nodes"]:
         old = "taken out" if station["old_removed"] else "still let in"
         new = "proved" if station["new_proved"] else "not proved"
-        say(f"  {station['node']}: new key {new}, old key {old}{': ' + station['detail'] if station['detail'] else ''}")
+        detail = f": {station['detail']}" if station["detail"] else ""
+        say(f"  {names.get(station['node'], station['node'])}: new key {new}, old key {old}{detail}")

@@ -73,14 +73,19 @@ def run(args: argparse.Namespace) -> int:
     return actions[args.action](hub, args)
 
 
-def _list(hub: "HubHere", args: argparse.Namespace) -> int:
+def every(hub: "HubHere") -> list[dict[str, Any]]:
+    """Every node with its way in."""
     after, rows = "", []
     while True:
         page = hub.ask("GET", f"/api/v1/ssh/targets?limit={PAGE}&after={after}", bytes_max=ANSWER_BYTES_MAX)
         rows += page["targets"]
         if page["next"] is None:
-            break
+            return rows
         after = page["next"]
+
+
+def _list(hub: "HubHere", args: argparse.Namespace) -> int:
+    rows = every(hub)
     if args.json:
         _print_json(rows)
         return 0
