@@ -9,6 +9,7 @@ kernel answers a read behind the new end with SIGBUS. Files handed to the prover
 and renamed into place.
 """
 
+import errno
 import hashlib
 import mmap
 import os
@@ -161,6 +162,8 @@ def _map_file(path: str | PathLike[str]) -> mmap.mmap:
             )
         return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+            raise MemoryError from error  # ours, and no fault of the file
         raise MalformedFile(path, "", f"cannot be mapped: {error}") from error
     finally:
         os.close(descriptor)
