@@ -12,6 +12,8 @@ from hub.ssh.rules import RULES
 SSH_FAILED = 255
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
+LINE_CHARS_MAX = 800
+"""Of one line: no line of ssh's own is longer, and some rules take time by its square."""
 TEXT_CHARS_MAX = 64 * 1024
 """Of the head and of the tail of what ssh said: where the rules look. It said what matters long before that."""
 
@@ -102,10 +104,20 @@ def _remote(code: int) -> Cause:
 def _said(stderr: str) -> tuple[Cause, str] | None:
     """What the first rule that fits makes of it."""
     text = stderr if len(stderr) <= 2 * TEXT_CHARS_MAX else f"{stderr[:TEXT_CHARS_MAX]}\n{stderr[-TEXT_CHARS_MAX:]}"
+    text = "\n".join(map(_short, text.split("\n")))
     for rule in RULES:
         if match := rule.pattern.search(text):
-            return rule.cause, match[0].strip()[:EVIDENCE_CHARS_MAX]
+            begin = text.rfind("\n", 0, match.start()) + 1
+            end = text.find("\n", match.start())
+            return rule.cause, text[begin : len(text) if end < 0 else end].strip()
     return None
+
+
+def _short(line: str) -> str:
+    """A line as the rules look at it: what a stranger makes endless costs no endless time."""
+    return (
+        line if len(line) <= LINE_CHARS_MAX else f"{line[: LINE_CHARS_MAX // 2]} [...] {line[-LINE_CHARS_MAX // 2 :]}"
+    )
 
 
 def _last_line(text: str) -> str:

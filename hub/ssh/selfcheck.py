@@ -153,6 +153,7 @@ def _runtime_dir(path: Path) -> list[Finding]:
 
 
 async def _ssh_version(ssh: str) -> tuple[str, list[Finding]]:
+    process: asyncio.subprocess.Process | None = None
     try:
         async with asyncio.timeout(VERSION_S):
             process = await asyncio.create_subprocess_exec(
@@ -168,8 +169,12 @@ async def _ssh_version(ssh: str) -> tuple[str, list[Finding]]:
     except OSError as error:
         return "", [Finding(_cause(error, Cause.SSH_MISSING), f"{ssh} cannot be started: {error.strerror}")]
     except TimeoutError:
-        process.kill()
         return "", [Finding(Cause.SSH_MISSING, f"{ssh} -V did not answer within {VERSION_S:g} s")]
+    finally:
+        if process is not None and process.returncode is None:  # late, or nobody waits for the answer any more
+            # Whoever it started may hold our pipe open; asyncio has no public way to let go of it.
+            process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
+            await process.wait()
     found = re.match(r"\S+", said)
     if process.returncode != 0 or found is None:
         cause = Cause.NO_USER if "No user exists" in said else Cause.SSH_MISSING

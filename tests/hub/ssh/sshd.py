@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -95,6 +96,7 @@ class Sshd:
             "PasswordAuthentication no",
             "KbdInteractiveAuthentication no",
             "Subsystem sftp internal-sftp",
+            f"SetEnv PATH={Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",  # a node has our programs
         ]
         named = {line.split()[0] for line in self._extra}
         text = [*self._extra, *(line for line in own if line.split()[0] not in named)]

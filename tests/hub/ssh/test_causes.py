@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.ssh.cause import REMEDIES, Cause
-from hub.ssh.causes import SSH_FAILED, Ending, diagnose
+from hub.ssh.causes import SSH_FAILED, TEXT_CHARS_MAX, Ending, diagnose
 from hub.ssh.rules import RULES
 from tests.hub.ssh.corpus import CORPUS
 from tests.wire.strategies import patiently
@@ -27,6 +27,16 @@ def test_a_greeting_before_and_noise_behind_do_not_hide_it(cause: Cause, said: s
     assert diagnose(Ending(stderr=noisy, exit_code=SSH_FAILED)).cause is cause
     flooded = f"{said}\n" + "x" * 1_000_000
     assert diagnose(Ending(stderr=flooded, exit_code=SSH_FAILED)).cause is cause
+
+
+@pytest.mark.parametrize(
+    "word", ["Load key ", "x", "Permission denied (", "connect to host ", "line 1: Bad ", "@" * 60]
+)
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_what_a_stranger_repeats_for_ever_is_soon_read(word: str, end: str) -> None:
+    """Matching holds up the whole hub: no text may take a rule by surprise."""
+    text = (word + end) * (4 * TEXT_CHARS_MAX // len(word + end))
+    assert diagnose(Ending(stderr=text, exit_code=SSH_FAILED)).remedy
 
 
 def test_every_rule_has_an_example() -> None:
