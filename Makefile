@@ -38,12 +38,11 @@ venv: $(VENV)/.dev  ## the virtual environment with everything the tests need
 demo: $(VENV)/.base  ## hub, two agents and one proof on this machine; ONCE=1 ends after the proof, OUT=DIR takes its files
 	$(BIN)/provewire demo --out "$(OUT)" $(if $(ONCE),--once,)
 
-# Three at a time on two cores: many of them wait for processes they have killed, stopped or cut off.
 # The tests start hundreds of processes of ours: with bytecode kept, each starts in two thirds of the time.
 test test-long chaos: export PYTHONDONTWRITEBYTECODE =
 
 test: $(VENV)/.dev node_modules/.package-lock.json  ## the tests, at most 10 minutes on two cores
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m "not long and not gpu" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not long and not gpu" $(PYTEST_ARGS)
 
 test-long: $(VENV)/.dev node_modules/.package-lock.json  ## also the slow ones
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" $(PYTEST_ARGS)
