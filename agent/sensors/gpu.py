@@ -26,8 +26,10 @@ __all__ = ["GpuEvent", "GpuSensor", "Problem", "Report"]
 
 log = structlog.get_logger(__name__)
 
-SILENCE_S = 10.0
-"""For each answer of the child; the first look at a card without persistence mode takes seconds."""
+SILENCE_S = 4.0
+"""For each answer of the child, so that a hang is told within two of the agent's rounds (5 s each)."""
+FIRST_SILENCE_S = 10.0
+"""The same in a child's first round, at least: the first look at a card without persistence mode takes seconds."""
 ROUND_S = 60.0
 """For a whole round, however many cards are slow."""
 RECYCLE_S = 3600.0
@@ -71,6 +73,7 @@ class GpuSensor:
         clock: for all waits but the deadlines of a process, which are real time.
         argv: the child's command line.
         silence_s: for each of the child's answers.
+        first_silence_s: the same in its first round, at least.
         kernel_log: the kernel's log.
         proc, sysfs, dev: where the kernel shows driver and cards.
     """
@@ -83,6 +86,7 @@ class GpuSensor:
         clock: Clock,
         argv: Sequence[str] = (sys.executable, "-m", "agent.sensors.nvml_child"),
         silence_s: float = SILENCE_S,
+        first_silence_s: float = FIRST_SILENCE_S,
         kernel_log: Path = Path("/dev/kmsg"),
         proc: Path = Path("/proc"),
         sysfs: Path = Path("/sys"),
@@ -93,6 +97,7 @@ class GpuSensor:
         self._clock = clock
         self._argv = [*argv, str(proc), str(sysfs)]
         self._silence_s = silence_s
+        self._first_silence_s = first_silence_s
         self._proc = proc
         self._dev = dev
         self._kernel_log_path = kernel_log
@@ -190,7 +195,8 @@ class GpuSensor:
             self._abandoned = child
 
     async def _round(self, child: Child, ask: Ask) -> Told:
-        told = await child.ask(ask, silence_s=self._silence_s, round_s=ROUND_S)
+        silence_s = self._silence_s if child.settled else max(self._silence_s, self._first_silence_s)
+        told = await child.ask(ask, silence_s=silence_s, round_s=ROUND_S)
         if told.end is None:
             self._child = None
             if told.at is not None:

@@ -62,6 +62,8 @@ class Child:
         self._log_path = log_path
         self._exit = asyncio.create_task(processes.wait_exit(pid, clock))
         self.started_s = clock.monotonic()
+        self.settled = False
+        """Whether it has answered a whole round: then the driver holds every card open, and answers fast."""
 
     @classmethod
     async def start(cls, argv: Sequence[str], *, environ: Mapping[str, str], log_path: Path, clock: Clock) -> "Child":
@@ -106,6 +108,7 @@ class Child:
                         case Xids():
                             xids += answer.seen
                         case End():
+                            self.settled = True
                             return Told(cards, answer, xids=tuple(xids))
             problem, said = Problem.FAILED, await self._death(at)
         except TimeoutError:

@@ -65,6 +65,7 @@ class Rig:
             environ=nvml.environ,
             clock=self.clock,
             silence_s=PATIENT_S,
+            first_silence_s=0.0,
             kernel_log=self.kernel_log,
             proc=self.proc,
             sysfs=self.sysfs,

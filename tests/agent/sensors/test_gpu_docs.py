@@ -67,7 +67,7 @@ def test_every_event_is_listed() -> None:
 
 def test_the_times_are_the_true_ones() -> None:
     for value in (
-        f"within {gpu.SILENCE_S:g} s",
+        f"within {gpu.SILENCE_S:g} s ({gpu.FIRST_SILENCE_S:g} s in a child's first round)",
         f"after {gpu.RECYCLE_S / 3600:g} hour",
         f"after {', '.join(f'{life:g}' for life in gpu.RECYCLE_LOST_S)} s while a card is lost",
         f"every {gpu.MISMATCH_RECHECK_S:g} s after a mismatch",

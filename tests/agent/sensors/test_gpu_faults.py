@@ -10,8 +10,10 @@ from collections.abc import Callable
 
 import psutil
 import pytest
+from msgspec.structs import fields
 
-from agent.sensors.gpu import RECYCLE_LOST_S, Problem
+from agent.config import Config
+from agent.sensors.gpu import RECYCLE_LOST_S, SILENCE_S, Problem
 from tests.agent.sensors.fake_nvml.library import FakeNvml, uuid_of
 from tests.agent.sensors.gpu_rig import HASTY_S, PATIENT_S, LoopWatch, Rig, by_uuid, fresh, kinds, states
 from tests.agent.virtual_time import eventually, turns
@@ -97,6 +99,17 @@ async def test_a_card_that_hangs_is_named_and_the_others_go_on(rig: Rig, nvml: F
     await rig.clock.advance(30.0)
     third = await rig.round()
     assert (states(third), kinds(third), len(fresh(third))) == ({}, ["gpu.returned"], 8)
+
+
+async def test_a_childs_first_round_may_take_longer_and_a_later_hang_is_told_within_two_rounds(
+    rig: Rig, nvml: FakeNvml
+) -> None:
+    rig.sensor._first_silence_s = PATIENT_S
+    assert states(await rig.round(0.0)) == {}, "no answer is there at once, but the first round waits"
+    nvml.set("3 hang 1")
+    assert states(await rig.round(HASTY_S)) == {3: GpuState.DRIVER_HUNG}
+    (every_s,) = (field.default for field in fields(Config) if field.name == "gpu_readings_s")
+    assert every_s > SILENCE_S, "a hang right after a round is told before the one after the next"
 
 
 async def test_a_driver_that_hangs_before_any_card_hangs_them_all(rig: Rig, nvml: FakeNvml) -> None:
