@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from hub.api.fallback import FallbackView
 from hub.api.incident_models import IncidentsView
 from hub.api.readings import EngineView, GpuView, HostView
+from hub.api.sentences import LightsView, SentenceView
 from wire.jobs import Name, Sha256, Uuid
 
 VERSION: Final = version("provewire")
@@ -292,6 +293,8 @@ class NodeView(Struct, frozen=True, kw_only=True):
     labels: dict[str, str]
     enrolled_at_ms: UnixMs
     fallback: FallbackView
+    sentence: SentenceView
+    lights: LightsView
 
 
 class NodeEventView(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from hub import ports
 from hub.api import models, readings
 from hub.api.fallback import fallback_view
+from hub.api.sentences import told_of
 from hub.registry import Node
 from hub.store.records import (
     Attempt,
@@ -99,6 +100,7 @@ NAMES = web.AppKey("NAMES", Names)
 def node_view(app: web.Application, node: Node, *, whole: bool = False) -> models.NodeView:
     """A node as it is now; ``whole`` with the longest lists."""
     age_s = app[ports.REGISTRY].frame_age_s(node)
+    sentence, lights = told_of(app, node)
     return models.NodeView(
         id=node.id,
         name=node.name,
@@ -125,6 +127,8 @@ def node_view(app: web.Application, node: Node, *, whole: bool = False) -> model
         labels=node.labels,
         enrolled_at_ms=node.created_at_ms,
         fallback=fallback_view(app, node),
+        sentence=sentence,
+        lights=lights,
     )
 
 
