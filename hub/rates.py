@@ -29,11 +29,17 @@ class TokenBucket:
             return 0.0
         return (1.0 - self._tokens) / self._per_s
 
-    def pay(self, tokens: float) -> float:
-        """Take so many for what has happened already, on credit if need be; seconds to wait before the next."""
-        self._fill()
-        self._tokens -= tokens
-        return max(0.0, -self._tokens / self._per_s)
+    def pay(self, tokens: float, now_s: float | None = None) -> float:
+        """Take so many for what has happened already, on credit if need be; seconds to wait before the next.
+
+        ``now_s``: the clock's monotonic time, where the caller has just asked.
+        """
+        if now_s is None:
+            now_s = self._clock.monotonic()
+        filled = self._tokens + (now_s - self._at_s) * self._per_s
+        left = min(self._burst, filled) - tokens
+        self._tokens, self._at_s = left, now_s
+        return 0.0 if left >= 0.0 else -left / self._per_s
 
     def _fill(self) -> None:
         now_s = self._clock.monotonic()

@@ -1,10 +1,10 @@
 """One agent's life over a channel: handshake, then frames both ways until one side ends it with a numbered reason.
 
-Nobody waits for anybody else's trouble. The reader feeds the protocol and answers at once from memory. What must be
-stored is done by a worker, in order, and acknowledged after the commit. What is to be sent is handed over at once; when
-the peer takes too little a sender waits for it, each frame under a deadline. Worker and sender are tasks that exist
-only while they have something to do: an idle agent costs the hub one task. What the peer does wrong ends this session
-and touches nothing else.
+Nobody waits for anybody else's trouble. The reader, or past it each frame as it comes, feeds the protocol and answers at
+once from memory. What must be stored is done by a worker, in order, and acknowledged after the commit. What is to be
+sent is handed over at once; when the peer takes too little a sender waits for it, each frame under a deadline. Worker
+and sender are tasks that exist only while they have something to do: an idle agent costs the hub one task. What the
+peer does wrong ends this session and touches nothing else.
 """
 
 import asyncio
@@ -62,6 +62,7 @@ class Life:
         "_leaving",
         "_outlet",
         "_over",
+        "_owed_s",
         "_protocol",
         "_rate",
         "_room",
@@ -109,6 +110,8 @@ class Life:
             hub_key=hub_key, sign=sign, verify=verify, nonce=secrets.token_bytes(32), now=clock.monotonic()
         )
         self._rate = TokenBucket(clock, config.frames_per_s, config.frames_burst)
+        self._owed_s = 0.0
+        """How long to wait before the next frame is taken."""
         self._over = False
         self._departed = False
         self._finished = False
@@ -176,6 +179,7 @@ class Life:
         self.session_id = welcome.session
         self.opened = True
         self._outlet.opened(welcome.heartbeat_s)
+        self.channel.offer_to(self._taken)
         self._outlet.flush()
         return True
 
@@ -205,11 +209,11 @@ class Life:
                 if isinstance(happened, Ended):
                     self._end(happened.reason, happened.detail)
 
-    async def do(self, work: Work | EventsReceived) -> None:
-        """Have something done by the worker, or events stored, after what it has to do already."""
-        while len(self._work) >= WORK_ITEMS_MAX:
-            self._room = asyncio.get_running_loop().create_future()
-            await self._room
+    def do(self, work: Work | EventsReceived) -> None:
+        """Have something done by the worker, or events stored, after what it has to do already.
+
+        It is the reader that keeps this bounded: beyond `WORK_ITEMS_MAX` it takes no further frame.
+        """
         self._work.append(work)
         if self._worker is None:
             self._worker = asyncio.create_task(self._work_off())
@@ -307,45 +311,76 @@ class Life:
             except RemoteProtocolError as problem:
                 self.end(problem.reason, problem.detail)
                 return
+            await self._until_its_turn()
             if self._over:
                 return
-            await self._take(data)
+            hello = self._take(data)
+            if hello is not None:
+                await self._introduce(hello)
 
-    async def _take(self, data: bytes) -> None:
-        """One frame."""
-        self.heard_s = self._clock.monotonic()
-        owed_s = self._rate.pay(1 + len(data) / FRAME_TOKEN_BYTES)
-        happened = self._protocol.receive(data, self.heard_s)
+    def _taken(self, data: bytes) -> bool:
+        """Take one frame past the reader, which waits for it, unless the reader has to wait before it takes it."""
+        if self._owed_s > 0.0 or len(self._work) >= WORK_ITEMS_MAX:
+            return False
+        if not self._over:
+            try:
+                self._take(data)
+            except Exception as error:  # noqa: BLE001 - as in `run`
+                self._failed(error)
+        return True
+
+    async def _until_its_turn(self) -> None:
+        """Wait before the next frame is taken: until there is room for its work, and as long as a flood owes."""
+        while len(self._work) >= WORK_ITEMS_MAX:
+            self._room = asyncio.get_running_loop().create_future()
+            await self._room
+        if self._owed_s > 0.0:  # a flood waits in the peer's own buffers, and takes nobody else's time
+            self._traffic.held_back += 1
+            owed_s, self._owed_s = self._owed_s, 0.0
+            await asyncio.sleep(owed_s)
+
+    def _take(self, data: bytes) -> Hello | None:
+        """One frame; a hello is given back, for it needs the store."""
+        self.heard_s = now_s = self._clock.monotonic()
+        self._owed_s = self._rate.pay(1 + len(data) / FRAME_TOKEN_BYTES, now_s)
+        happened = self._protocol.receive(data, now_s)
         self._traffic.received(len(data), happened)
+        hello = None
         for one in happened:
             if type(one) is StatusReceived:  # nearly all there is, and known to be heard by it
                 self._home.status(self, one)
+            elif type(one) is HelloReceived:
+                hello = one.hello
             else:
-                await self._act(one)
+                self._act(one)
         if self.opened and not (happened and type(happened[0]) is StatusReceived):
+            self._home.heard(self)
+        if not self._over and hello is None:
+            self._outlet.soon()
+        return hello
+
+    async def _introduce(self, hello: Hello) -> None:
+        """Have the home look at a hello."""
+        try:
+            await self._home.open(self, hello)
+        except StoreError as error:
+            self.refuse(Reason.OVERLOADED, f"the hub's store does not answer: {error}", STORE_WAIT_S)
+        if self.opened:
             self._home.heard(self)
         if not self._over:
             self._outlet.soon()
-        if owed_s > 0.0:  # a flood waits in the peer's own buffers, and takes nobody else's time
-            self._traffic.held_back += 1
-            await asyncio.sleep(owed_s)
 
-    async def _act(self, happened: HubInput) -> None:  # noqa: C901 - one case for each input
+    def _act(self, happened: HubInput) -> None:
         match happened:
             case EventsReceived():
-                await self.do(happened)
-            case HelloReceived(hello=hello):
-                try:
-                    await self._home.open(self, hello)
-                except StoreError as error:
-                    self.refuse(Reason.OVERLOADED, f"the hub's store does not answer: {error}", STORE_WAIT_S)
+                self.do(happened)
             case Replied(reply=reply):
-                await self.do(lambda: self._home.replied(self, reply))
+                self.do(lambda: self._home.replied(self, reply))
             case KeyAnswered(frame=answer):
                 self._home.key_answered(self, answer)
             case Renewed(jobs=jobs):
                 for held in self._home.renewed(self, jobs):
-                    await self.do(lambda held=held: self._home.late(self, held))  # type: ignore[misc]  # one closure each
+                    self.do(lambda held=held: self._home.late(self, held))  # type: ignore[misc]  # one closure each
             case PeerUnsupported(tag=tag):
                 log.info("an agent does not know a frame", agent=self.agent_id, tag=tag)
             case Ended(reason=reason, detail=detail, by_peer=by_peer):

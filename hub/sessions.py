@@ -220,13 +220,13 @@ class Sessions:
         log.info("a session opened", agent=agent.id, name=hello.name, session=life.session_id, remote=_remote(life))
         self._registry.add(agent)
         self._ingest.changed(self._registry.opened(agent.id, life.session_id, hello, life.channel.remote, limits))
-        await life.do(lambda: self._write_down(life, agent, hello))
+        life.do(lambda: self._write_down(life, agent, hello))
         owed = {
             held.epoch: held.last
             for held in hello.held
             if held.stream is Stream.JOBS and held.last > stored.get((held.epoch, Stream.JOBS), 0)
         }
-        await life.do(lambda: self._greet(life, hello, owed))
+        life.do(lambda: self._greet(life, hello, owed))
 
     async def _write_down(self, life: Life, agent: Agent, hello: Hello) -> None:
         """The session's row; and the check that it was not revoked while it came in."""

@@ -1,6 +1,10 @@
 """A two-way channel of whole frames, whatever carries it."""
 
+from collections.abc import Callable
 from typing import Protocol
+
+Taker = Callable[[bytes], bool]
+"""Takes a frame at once and never raises; False: not now, it is to be had by ``receive`` in its turn."""
 
 
 class ChannelClosed(Exception):
@@ -30,6 +34,12 @@ class Channel(Protocol):
         Raises:
             ChannelClosed: there is none any more.
             wire.errors.RemoteProtocolError: the other end sent what no frame can be.
+        """
+
+    def offer_to(self, taker: Taker) -> None:
+        """From now on, frames that come while somebody waits in ``receive`` may be offered to ``taker`` as they come.
+
+        A shortcut past the waiting task, never past another frame: what it takes is in order. A channel may do without.
         """
 
     def send_now(self, frame: bytes) -> bool:

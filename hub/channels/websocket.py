@@ -2,19 +2,28 @@
 
 No permessage-deflate (it costs tens to hundreds of KiB a connection, and delta status does that work better). What the
 library itself refuses, a message too large or a broken one, is closed with a numbered reason like everything else.
+
+aiohttp hands a message over through a future, a task's next turn and three coroutines, which costs as much as all that
+the session does with it. So its queue of messages is one of ours, which offers a frame to the session on the spot.
 """
 
 import asyncio
 
-from aiohttp import ClientConnectionResetError, WebSocketError, WSCloseCode, WSMsgType, web
+from aiohttp import ClientConnectionResetError, WebSocketError, WSCloseCode, WSMessage, WSMsgType, web
+from aiohttp._websocket.models import WSMessageTextBytes
+from aiohttp._websocket.reader import WebSocketDataQueue
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http import WebSocketReader, WebSocketWriter
 
-from hub.channels.base import ChannelClosed
+from hub.channels.base import ChannelClosed, Taker
 from wire.errors import MalformedFrame, RemoteProtocolError
 from wire.limits import FRAME_BYTES_MAX, PROTOCOL
 from wire.reasons import Reason
 
 MESSAGE_BYTES_MAX = FRAME_BYTES_MAX + 1024
 """A little above the wire's own limit, so that a frame just over it gets the wire's own answer."""
+QUEUED_BYTES_MAX = 64 * 1024
+"""Received and not yet taken: beyond twice that the socket is read no further."""
 UNSENT_BYTES_MAX = 64 * 1024
 """Kept for a peer that takes nothing, before a send waits."""
 CLOSE_S = 2.0
@@ -29,8 +38,44 @@ _NUMBERED = {
 }
 
 
+class _Inlet(WebSocketDataQueue):
+    """aiohttp's queue of received messages, past which a frame can go when nothing is in it."""
+
+    __slots__ = ("open", "taker")
+
+    def __init__(self, protocol: BaseProtocol, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(protocol, QUEUED_BYTES_MAX, loop=loop)
+        self.open = False
+        """Whether somebody waits for the next message and none is there before it."""
+        self.taker: Taker | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no message waits in it."""
+        return not self._buffer
+
+    def feed_data(self, data: WSMessage | WSMessageTextBytes, size: int) -> None:
+        """A message came: called by the parser."""
+        if self.open:
+            taker = self.taker
+            if taker is not None and data.type is WSMsgType.BINARY and taker(data.data):
+                return
+            self.open = False
+        super().feed_data(data, size)
+
+
 class _Socket(web.WebSocketResponse):
-    """aiohttp's WebSocket, with our numbers where the library closes by itself."""
+    """aiohttp's WebSocket, with our queue, and our numbers where the library closes by itself."""
+
+    inlet: _Inlet
+
+    def _post_start(self, request: web.BaseRequest, protocol: str | None, writer: WebSocketWriter) -> None:
+        """As the library's own, but for the queue; compression and its heartbeat are never asked for here."""
+        self._ws_protocol, self._writer = protocol, writer
+        self.inlet = self._reader = _Inlet(request.protocol, asyncio.get_running_loop())
+        self._parser = WebSocketReader(self.inlet, MESSAGE_BYTES_MAX, compress=False, decode_text=True)
+        request.protocol.set_parser(self._parser)
+        request.protocol.keep_alive(False)  # noqa: FBT003 - the library's own signature
 
     async def close(self, *, code: int = WSCloseCode.OK, message: bytes = b"", drain: bool = True) -> bool:
         """Close; the library's own code for a fault of the peer becomes the number of its reason."""
@@ -43,10 +88,11 @@ class _Socket(web.WebSocketResponse):
 class WebSocketChannel:
     """`hub.channels.base.Channel` over an upgraded request."""
 
-    __slots__ = ("_socket", "_transport", "remote")
+    __slots__ = ("_inlet", "_socket", "_transport", "remote")
 
-    def __init__(self, socket: web.WebSocketResponse, transport: asyncio.WriteTransport, remote: str) -> None:
+    def __init__(self, socket: _Socket, transport: asyncio.WriteTransport, remote: str) -> None:
         self._socket = socket
+        self._inlet = socket.inlet
         self._transport = transport
         self.remote = remote
 
@@ -74,7 +120,11 @@ class WebSocketChannel:
 
     async def receive(self) -> bytes:
         """The next binary message."""
-        message = await self._socket.receive()
+        self._inlet.open = self._inlet.is_empty
+        try:
+            message = await self._socket.receive()
+        finally:
+            self._inlet.open = False
         match message.type:
             case WSMsgType.BINARY:
                 return bytes(message.data)
@@ -88,6 +138,10 @@ class WebSocketChannel:
             case _:
                 said = message.extra if isinstance(message.extra, str) else ""
                 raise ChannelClosed(self._code, said)
+
+    def offer_to(self, taker: Taker) -> None:
+        """Past the queue, when it is empty."""
+        self._inlet.taker = taker
 
     @property
     def _code(self) -> int:
