@@ -129,7 +129,7 @@ def _search(facts: Facts) -> str:
     if facts.paused:
         return f" yet; nobody looks by ssh now: {facts.paused}{stopped}"
     if facts.next_look_s is not None:
-        return f" yet{stopped}; looking by ssh in {max(1, round(facts.next_look_s))} s"
+        return f" yet{stopped}; the next look by ssh is at {facts.at(facts.now_ms + round(facts.next_look_s * 1000))}"
     return f" yet{stopped}"
 
 

@@ -30,6 +30,7 @@ from hub.api import (
     ssh_keys,
     views,
 )
+from hub.api.ailments import AILMENTS, Ailments
 from hub.api.errors import problems
 from hub.api.feed import FEED, Feed
 from hub.api.log_follow import LOG_FOLLOWERS, LogFollowers
@@ -97,6 +98,7 @@ def setup(app: web.Application) -> None:
     app[views.NAMES] = views.Names(app)
     app[metrics.LAG] = metrics.LoopLag()
     app[SCRAPES] = Scrapes(partial(metrics.make, app))
+    app[AILMENTS] = Ailments(app)
     app[FEED] = Feed(app)
     app[LOG_FOLLOWERS] = LogFollowers(app)
     app.middlewares.extend([problems, login.login_instead, auth.authenticated])
@@ -114,7 +116,7 @@ async def _end_streams(app: web.Application) -> None:
 
 async def _tasks(app: web.Application) -> AsyncIterator[None]:
     """Follow the bus and measure the loop, as long as the application runs."""
-    parts = (app[FEED].run, app[LOG_FOLLOWERS].run, app[metrics.LAG].run)
+    parts = (app[AILMENTS].run, app[FEED].run, app[LOG_FOLLOWERS].run, app[metrics.LAG].run)
     running = [asyncio.create_task(_kept(part)) for part in parts]
     yield
     for task in running:

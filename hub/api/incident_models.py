@@ -1,11 +1,15 @@
 """Bodies about incidents and ladders, and how they are made."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from aiohttp import web
 from msgspec import Meta, Struct
 
 from hub import ports
+from hub.api.ailments import AILMENTS
+from hub.api.sentences import SEVERITIES
+from hub.banner import Line
 from hub.ssh.looking import Ladder
 from hub.ssh.reach import moment
 from hub.ssh.side import whoami
@@ -47,9 +51,26 @@ class IncidentView(Struct, frozen=True, kw_only=True):
     nodes: list[NodeName]
 
 
+class BannerLineView(Struct, frozen=True, kw_only=True):
+    """One verdict over the fleet, or over the hub's own side."""
+
+    state: Annotated[str, Meta(description="name of the trouble, or of ssh's cause")]
+    headline: Annotated[str, Meta(description="2 of 60 nodes: lost: the agent does not run (gpu-07, gpu-09)")]
+    cause: Annotated[str, Meta(description="why; it says itself where that is only likely, or not known")]
+    remedy: str
+    severity: Annotated[str, Meta(description="warn, bad")]
+    certain: Annotated[bool, Meta(description="the cause was seen, at every one of them")]
+    ours: Annotated[bool, Meta(description="it lies on the hub's side")]
+    count: Annotated[int, Meta(description="how many nodes; 0 for the hub itself")]
+    fleet: Annotated[int, Meta(description="how many nodes there are")]
+    since_ms: AtMs | None
+    nodes: list[NodeName]
+
+
 class IncidentsView(Struct, frozen=True, kw_only=True):
     """Incidents, and what the hub found wrong with itself: at the same time, neither said to be the other's reason."""
 
+    banner: Annotated[list[BannerLineView], Meta(description="what is wrong with the fleet, the worst first")]
     incidents: list[IncidentView]
     problems: list[ProblemView]
     notes: Annotated[list[str], Meta(description="with an incident: where this hub runs since when, and its canary")]
@@ -93,6 +114,7 @@ def incidents_view(app: web.Application, *, nodes_max: int | None = None) -> Inc
     watch = app[ports.SSH_WATCH]
     incidents, problems = watch.told
     return IncidentsView(
+        banner=[_line_view(app, line, nodes_max) for line in app[AILMENTS].lines],
         incidents=[_incident_view(app, incident, nodes_max) for incident in incidents],
         problems=[problem_view(problem) for problem in problems],
         notes=_notes(app) if incidents else [],
@@ -117,8 +139,28 @@ def _notes(app: web.Application) -> list[str]:
     return [*found, f"{name}, which was well, does not let the hub in either: {canary.cause.value}, tried {at}."]
 
 
+def _names(app: web.Application, node_ids: Sequence[str]) -> list[NodeName]:
+    known = ((node_id, app[ports.REGISTRY].node(node_id)) for node_id in node_ids)
+    return [NodeName(node_id, node_id if node is None else node.name) for node_id, node in known]
+
+
+def _line_view(app: web.Application, line: Line, nodes_max: int | None) -> BannerLineView:
+    return BannerLineView(
+        state=line.state,
+        headline=line.headline,
+        cause=line.cause,
+        remedy=line.remedy,
+        severity=SEVERITIES[line.severity],
+        certain=line.certain,
+        ours=line.ours,
+        count=len(line.nodes),
+        fleet=len(app[ports.REGISTRY]),
+        since_ms=line.since_ms,
+        nodes=_names(app, line.nodes[:nodes_max]),
+    )
+
+
 def _incident_view(app: web.Application, incident: Incident, nodes_max: int | None) -> IncidentView:
-    known = ((node_id, app[ports.REGISTRY].node(node_id)) for node_id in incident.nodes[:nodes_max])
     return IncidentView(
         cause=incident.cause.value,
         headline=incident.headline,
@@ -127,7 +169,7 @@ def _incident_view(app: web.Application, incident: Incident, nodes_max: int | No
         since_ms=incident.since_ms,
         ours=incident.ours,
         remedy=incident.remedy,
-        nodes=[NodeName(node_id, node_id if node is None else node.name) for node_id, node in known],
+        nodes=_names(app, incident.nodes[:nodes_max]),
     )
 
 

@@ -1,16 +1,11 @@
-"""A node's sentence and its two lights, as REST bodies; and what of the hub's parts they are made from."""
+"""A node's sentence and its two lights, as REST bodies."""
 
 from typing import Annotated
 
-from aiohttp import web
 from msgspec import Meta, Struct
 
-from hub import ports
-from hub.facts import Facts, Severity
-from hub.registry import Node
-from hub.sentence import Lights, Sentence, lights, sentence
-from wire.frames import Capability
-from wire.reasons import Reason
+from hub.facts import Severity
+from hub.sentence import Lights, Sentence
 
 SEVERITIES = {Severity.OK: "ok", Severity.INFO: "info", Severity.WARN: "warn", Severity.BAD: "bad"}
 
@@ -49,44 +44,6 @@ class LightsView(Struct, frozen=True, kw_only=True):
 
     heard: HeardView
     proving: ProvingView
-
-
-def facts_of(app: web.Application, node: Node) -> Facts:
-    """What the hub knows of a node now, from memory."""
-    watch, desk = app[ports.SSH_WATCH], app[ports.SSH]
-    double = node.last_reason_code == Reason.DUPLICATE_IDENTITY
-    _, problems = watch.told
-    return Facts(
-        id=node.id,
-        name=node.name,
-        now_ms=app[ports.CLOCK].time_ms(),
-        state=node.state,
-        created_at_ms=node.created_at_ms,
-        last_heard_at_ms=node.last_heard_at_ms,
-        session_opened_at_ms=node.session_opened_at_ms,
-        reason_code=node.last_reason_code,
-        reason_detail=node.last_reason_detail,
-        reason_at_ms=node.last_reason_at_ms,
-        status=None if node.status_at_ms is None else node.status,
-        via_ssh_at_ms=None if node.via_ssh is None else node.via_ssh.at_ms,
-        observes=Capability.OBSERVE in node.capabilities,
-        clock_skew_ms=node.clock_skew_ms,
-        reach=desk.readiness(node.id),
-        ladder=watch.known_ladder(node.id),
-        next_look_s=watch.next_look_s(node.id),
-        paused=watch.paused,
-        heard_since_start=node.last_frame_s is not None,
-        hub_started_at_ms=watch.started_at_ms,
-        problems=tuple(problems),
-        double_at_ms=node.last_reason_at_ms if double else None,
-        double_detail=node.last_reason_detail if double else "",
-    )
-
-
-def told_of(app: web.Application, node: Node) -> tuple[SentenceView, LightsView]:
-    """Sentence and lights of one node."""
-    facts = facts_of(app, node)
-    return sentence_view(sentence(facts)), lights_view(lights(facts))
 
 
 def sentence_view(said: Sentence) -> SentenceView:

@@ -10,8 +10,8 @@ from msgspec import UNSET
 
 from hub import ports
 from hub.api import models, readings
+from hub.api.ailments import told_of
 from hub.api.fallback import fallback_view
-from hub.api.sentences import told_of
 from hub.registry import Node
 from hub.store.records import (
     Attempt,

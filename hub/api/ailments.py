@@ -1,0 +1,119 @@
+"""What is wrong at every node and since when, kept up to date: for the banner, and for the words `since 14:02`.
+
+Everything is made from memory by `hub.sentence`; here it is only done in time: at once where a node's state changed,
+and for all nodes in turn every few seconds, since readings and the mere passing of time are troubles too.
+"""
+
+import asyncio
+
+from aiohttp import web
+
+from hub import ports
+from hub.api.node_facts import facts_of
+from hub.api.sentences import LightsView, SentenceView, lights_view, sentence_view
+from hub.banner import Ailing, Line, banner
+from hub.bus import IncidentsChanged, NodeChanged, NodeGone, Resync
+from hub.facts import Severity, Trouble, slot
+from hub.registry import Node
+from hub.sentence import all_troubles, lights, sentence
+
+SWEEP_S = 5.0
+"""Between two looks at all nodes."""
+GATHER_S = 0.3
+"""Between two banners: what comes at once is one change."""
+NODES_AT_ONCE = 20
+"""Looked at before others get their turn on the loop."""
+
+KINDS = (NodeChanged, NodeGone, IncidentsChanged)
+
+
+class Ailments:
+    """Of the whole fleet."""
+
+    def __init__(self, app: web.Application) -> None:
+        self._app = app
+        self._ailing: dict[str, Ailing] = {}
+        self._since: dict[str, dict[str, int | None]] = {}
+        """None of what was there when this hub first looked."""
+        self._dirty = asyncio.Event()
+        self.lines: list[Line] = []
+        """The banner as last told."""
+
+    def since(self, node_id: str) -> dict[str, int]:
+        """Since when each of a node's troubles has lasted; without those that were there before this hub was."""
+        return {name: at_ms for name, at_ms in self._since.get(node_id, {}).items() if at_ms is not None}
+
+    async def run(self) -> None:
+        """Follow the bus until it closes."""
+        with self._app[ports.BUS].subscribe(kinds=KINDS) as subscription:
+            async with asyncio.TaskGroup() as tasks:
+                helpers = [tasks.create_task(self._sweeps()), tasks.create_task(self._tell())]
+                while messages := await subscription.take():
+                    for message in messages:
+                        match message:
+                            case NodeChanged(node=node, of_state=True):
+                                self.look(node)
+                            case NodeGone(agent_id=agent_id):
+                                self._forget(agent_id)
+                            case IncidentsChanged() | Resync():
+                                self._dirty.set()
+                for helper in helpers:
+                    helper.cancel()
+
+    def look(self, node: Node) -> None:
+        """Look at one node anew."""
+        facts = facts_of(self._app, node, self.since(node.id))
+        found = all_troubles(facts)
+        self._remember(node.id, found, heard=facts.heard, now_ms=facts.now_ms)
+        ailing = tuple(trouble for trouble in found if trouble.severity > Severity.INFO)
+        now = Ailing(node.name, ailing) if ailing else None
+        if now == self._ailing.get(node.id):
+            return
+        if now is None:
+            del self._ailing[node.id]
+        else:
+            self._ailing[node.id] = now
+        self._dirty.set()
+
+    def _remember(self, node_id: str, found: list[Trouble], *, heard: bool, now_ms: int) -> None:
+        """Beginnings. What a node is not heard of keeps its own: it is not over, it is not told."""
+        before = self._since.get(node_id)
+        if before is None:
+            self._since[node_id] = {slot(one): None for one in found}
+            return
+        now: dict[str, int | None] = {} if heard else dict(before)
+        now.update({slot(one): before.get(slot(one), now_ms) for one in found})
+        self._since[node_id] = now
+
+    def _forget(self, node_id: str) -> None:
+        self._since.pop(node_id, None)
+        if self._ailing.pop(node_id, None) is not None:
+            self._dirty.set()
+
+    async def _sweeps(self) -> None:
+        while True:
+            for number, node in enumerate(self._app[ports.REGISTRY].nodes()):
+                self.look(node)
+                if number % NODES_AT_ONCE == NODES_AT_ONCE - 1:
+                    await asyncio.sleep(0)
+            await asyncio.sleep(SWEEP_S)
+
+    async def _tell(self) -> None:
+        while True:
+            await self._dirty.wait()
+            self._dirty.clear()
+            incidents, problems = self._app[ports.SSH_WATCH].told
+            lines = banner(self._ailing, fleet=len(self._app[ports.REGISTRY]), incidents=incidents, problems=problems)
+            if lines != self.lines:
+                self.lines = lines
+                self._app[ports.BUS].publish(IncidentsChanged())
+            await asyncio.sleep(GATHER_S)
+
+
+AILMENTS = web.AppKey("AILMENTS", Ailments)
+
+
+def told_of(app: web.Application, node: Node) -> tuple[SentenceView, LightsView]:
+    """Sentence and lights of one node."""
+    facts = facts_of(app, node, app[AILMENTS].since(node.id))
+    return sentence_view(sentence(facts)), lights_view(lights(facts))
