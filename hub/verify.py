@@ -17,6 +17,7 @@ from typing import TypeVar
 import msgspec
 import structlog
 
+from hub.spawning import why_not
 from hub.verify_child import (
     OUT_OF_MEMORY,
     Answer,
@@ -146,7 +147,7 @@ async def ask(question: Question, limits: Limits) -> Answer:
             INTERNAL, f"the check did not end within its deadline of {limits.deadline_s:g} s and was stopped"
         )
     except OSError as error:
-        return FileProblem(INTERNAL, f"the check could not be started: {error.strerror}")
+        return FileProblem(INTERNAL, f"the check could not be started: {why_not(error)}")
     if status != 0:
         log.warning("a check failed", status=status, stderr=complaint)
         return FileProblem(INTERNAL, _why(status, limits))

@@ -10,7 +10,7 @@ from hub.api.errors import Problem, not_found
 from hub.api.route import JSON, PAGE_PARAMETERS, Answer, Route, answer, cut_page, read_body, read_page
 from hub.store.base import KeyTaken, NameTaken
 from hub.store.records import Artifact, Circuit
-from hub.verify import FileProblem, VerifierBusy
+from hub.verify import INTERNAL, FileProblem, VerifierBusy
 
 INSPECT_DEADLINE_S = 300.0
 """A place in the queue of the checks, and the check itself, whose own deadline is the setting verify_s."""
@@ -33,7 +33,9 @@ async def uploaded(request: web.Request, sha256: str, what: str) -> Artifact:
 
 
 def file_problem(problem: FileProblem) -> Problem:
-    """A file's fault as the answer to the request that named it."""
+    """A file's fault as the answer to the request that named it; what the hub itself failed at may go well later."""
+    if problem.code == INTERNAL:
+        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "check_failed", problem.detail, {"Retry-After": "30"})
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, problem.code, problem.detail)
 
 

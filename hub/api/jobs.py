@@ -106,7 +106,7 @@ async def _check_pair(request: web.Request, circuit: Circuit, witness: str) -> N
     """Refuse a witness that is malformed or of another circuit, before anything is stored.
 
     Raises:
-        Problem: 422 with the file's sentence, 503 when too many checks wait.
+        Problem: 422 with the file's sentence, 503 when too many checks wait or the hub fails at this one.
     """
     pair = (circuit.id, witness)
     if pair in request.app[PAIRS]:

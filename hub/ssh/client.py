@@ -18,6 +18,7 @@ import structlog
 from msgspec import Struct
 
 from hub.clock import Clock
+from hub.spawning import why_not
 from hub.ssh.argv import Way, framed, master_argv, socket_argv, ssh_argv, unframed
 from hub.ssh.cause import Cause
 from hub.ssh.causes import SSH_FAILED, Diagnosis, Ending, diagnose
@@ -191,7 +192,7 @@ class Client:
                 start_new_session=True,
             )
         except OSError as error:
-            text = f"{argv[0]}: {error.strerror}"
+            text = f"{argv[0]}: {why_not(error)}"
             return _Ran(None, None, False, text, stdout, stderr, self._clock.monotonic() - began_s)  # noqa: FBT003 - a record
         assert process.stdout is not None  # noqa: S101 - a pipe was asked for
         assert process.stderr is not None  # noqa: S101 - the same

@@ -1,13 +1,17 @@
 """What strangers sent is read in a limited child, and every end of that child is an answer with a sentence."""
 
+import asyncio
+import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from hub.verify import (
     WAITING_MAX,
@@ -133,6 +137,32 @@ async def test_a_child_over_its_deadline_is_stopped_and_is_an_answer() -> None:
     assert isinstance(answer, FileProblem)
     assert answer.code == 6
     assert "deadline of 0.02 s" in answer.detail
+
+
+def test_a_hub_without_descriptors_says_so_whatever_the_event_loop_says() -> None:
+    async def starved() -> object:
+        await asyncio.to_thread(ZKEY.stat)  # the pool's first thread is there before
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        highest = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208 - no disk
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, hard))
+        held = []
+        try:
+            with contextlib.suppress(OSError):
+                while True:
+                    held.append(os.open("/dev/null", os.O_RDONLY))
+            return await ask(InspectCircuit(str(ZKEY)), Limits())
+        finally:
+            for descriptor in held:
+                os.close(descriptor)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        answer = runner.run(starved())
+    assert isinstance(answer, FileProblem)
+    assert (answer.code, answer.detail) == (
+        6,
+        "the check could not be started: the hub lacks descriptors, processes or memory for it",
+    )
 
 
 async def test_too_many_waiting_uploads_are_sent_away_but_results_never(verifier: Verifier) -> None:

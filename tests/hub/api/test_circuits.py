@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+from hub import ports
+from hub.verify import Limits
 from tests.hub.api.conftest import CIRCUITS, Web
 
 
@@ -48,6 +50,14 @@ async def test_a_file_that_is_no_key_is_refused_with_its_sentence(web: Web, kind
     assert (refused.status, refused.code) == (422, 2)
     assert refused.json["detail"].startswith(f"{digest}.zkey: ")
     assert refused.json["type"] == "urn:provewire:problem:malformed-file"
+
+
+async def test_what_the_hub_itself_fails_at_is_no_fault_of_the_file(web: Web) -> None:
+    zkey = await web.upload((CIRCUITS / "merkle8.zkey").read_bytes())
+    web.app[ports.VERIFIER].limits = Limits(deadline_s=0.01)
+    failed = await web.ask("POST", "/api/v1/circuits", json={"name": "x", "zkey": zkey})
+    assert (failed.status, failed.code, failed.headers["Retry-After"]) == (503, "check_failed", "30")
+    assert "deadline of 0.01 s" in failed.json["detail"]
 
 
 async def test_a_key_must_be_uploaded_first(web: Web) -> None:
