@@ -94,7 +94,9 @@ class Config(Struct, frozen=True, kw_only=True):
     verify_memory_bytes: int = 1024**3
     enroll_ttl_s: int = 3600
     login_code_ttl_s: int = 600
-    browser_session_ttl_s: int = 12 * 3600
+    browser_session_ttl_s: int = 7 * 86_400
+    browser_idle_s: int = 12 * 3600
+    keep_audit_s: float = 730 * 86_400.0
     enroll_per_s: float = 10.0
     ssh_program: str = "ssh"
     ssh_identities: str = ""
@@ -111,6 +113,8 @@ class Config(Struct, frozen=True, kw_only=True):
     ssh_accept_suggestions: bool = False
     ssh_recover_labels: str = ""
     ssh_recover_per_hour: int = 4
+    sources: Mapping[str, str] = {}
+    """Where each setting that was given was given: an option or a variable. No setting itself."""
 
     @classmethod
     def load(cls, options: Mapping[str, object], environ: Mapping[str, str] | None = None) -> "Config":
@@ -139,7 +143,7 @@ class Config(Struct, frozen=True, kw_only=True):
             values[name] = _parse(origin[name], text, kinds[name])
         if "data_dir" not in values:
             values["data_dir"] = _default_data_dir()
-        config = cls(**values)  # type: ignore[arg-type]  # each was parsed by its field's own type
+        config = cls(**values, sources=origin)  # type: ignore[arg-type]  # each was parsed by its field's own type
         _check(config)
         return config
 
@@ -240,7 +244,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("verify_memory_bytes", "bytes of address space of the verifying child, beyond the files it maps"),
     Setting("enroll_ttl_s", "seconds an enrolment token lives, unless said otherwise"),
     Setting("login_code_ttl_s", "seconds a login link lives"),
-    Setting("browser_session_ttl_s", "seconds a browser stays logged in"),
+    Setting("browser_session_ttl_s", "seconds a browser stays logged in, at the most"),
+    Setting("browser_idle_s", "seconds a browser stays logged in without asking anything; a page left open asks"),
+    Setting("keep_audit_s", "seconds the record of who did what is kept, a million entries at most"),
     Setting("enroll_per_s", "enrolment requests answered a second"),
     Setting("ssh_program", "OpenSSH's client, by name or path"),
     Setting("ssh_identities", "private keys, separated by commas; else one of the hub's own in data_dir/ssh"),
@@ -259,6 +265,44 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("ssh_recover_per_hour", "of them at most so many within an hour, the first as a canary"),
 )
 """Every setting, in the order of the documentation."""
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """A setting for people to read."""
+
+    name: str
+    variable: str
+    value: str
+    default: str
+    source: str
+    help: str
+
+
+def shown_settings(config: Config) -> list[Shown]:
+    """Every setting: what it is, what it would be, and who said so."""
+    usual = Config(data_dir=Path())
+
+    def text(of: Config, name: str) -> str:
+        value = f"{of.listen_host}:{of.listen_port}" if name == "listen" else getattr(of, name)
+        return "" if value is None else _as_text(value)
+
+    return [
+        Shown(
+            name=setting.name,
+            variable=ENVIRONMENT_PREFIX + setting.name.upper(),
+            value=text(config, setting.name),
+            default="" if setting.name == "data_dir" else text(usual, setting.name),
+            source=_source(config.sources.get(setting.name, "")),
+            help=setting.help,
+        )
+        for setting in SETTINGS
+    ]
+
+
+def _source(origin: str) -> str:
+    if not origin:
+        return "default"
+    return "command line" if origin.startswith("--") else "environment"
 
 
 def environment() -> Mapping[str, str]:
@@ -300,6 +344,7 @@ _POSITIVE = (
     "enroll_ttl_s",
     "login_code_ttl_s",
     "browser_session_ttl_s",
+    "browser_idle_s",
     "node_events_per_s",
     "node_events_burst",
     "node_event_bytes_per_day",

@@ -10,8 +10,12 @@ import structlog
 from aiohttp import web
 
 from hub import ports
+from hub.access.passwords import PASSWORDS, Passwords
+from hub.access.roster import ROSTER, Roster
+from hub.access.throttle import Throttle
 from hub.api import (
     artifacts,
+    audit,
     auth,
     circuits,
     enroll,
@@ -28,9 +32,12 @@ from hub.api import (
     recovery,
     ssh,
     ssh_keys,
+    tokens,
+    users,
     views,
 )
 from hub.api.ailments import AILMENTS, Ailments
+from hub.api.auditing import AUDITOR, Auditor, audited
 from hub.api.errors import problems
 from hub.api.feed import FEED, Feed
 from hub.api.log_follow import LOG_FOLLOWERS, LogFollowers
@@ -38,6 +45,7 @@ from hub.api.route import Route, register
 from hub.api.scrapes import SCRAPES, Scrapes
 from hub.artifacts import Artifacts
 from hub.faults import FAULTS
+from hub.store.base import StoreError
 from hub.undisturbed import Undisturbed
 from hub.verify import Limits, Verifier
 
@@ -50,6 +58,9 @@ ENROLL_BURST_S = 5.0
 _TABLE: tuple[Route, ...] = (
     *page.ROUTES,
     *login.ROUTES,
+    *users.ROUTES,
+    *tokens.ROUTES,
+    *audit.ROUTES,
     *enroll.ROUTES,
     *nodes.ROUTES,
     *logs.ROUTES,
@@ -101,7 +112,9 @@ def setup(app: web.Application) -> None:
     app[AILMENTS] = Ailments(app)
     app[FEED] = Feed(app)
     app[LOG_FOLLOWERS] = LogFollowers(app)
-    app.middlewares.extend([problems, login.login_instead, auth.authenticated])
+    app[PASSWORDS], app[login.THROTTLE], app[login.DELAYS] = Passwords(), Throttle(), login.Delays()
+    app[AUDITOR] = Auditor(app)
+    app.middlewares.extend([problems, login.login_instead, audited, auth.authenticated])
     app.on_response_prepare.append(page.security_headers)
     app.on_shutdown.append(_end_streams)
     app.cleanup_ctx.append(_tasks)
@@ -115,13 +128,27 @@ async def _end_streams(app: web.Application) -> None:
 
 
 async def _tasks(app: web.Application) -> AsyncIterator[None]:
-    """Follow the bus and measure the loop, as long as the application runs."""
-    parts = (app[AILMENTS].run, app[FEED].run, app[LOG_FOLLOWERS].run, app[metrics.LAG].run)
+    """Know who may come in, follow the bus and measure the loop, as long as the application runs."""
+    config = app[ports.CONFIG]
+    app[ROSTER] = roster = Roster(
+        app[ports.STORE].access,
+        app[ports.CLOCK],
+        idle_s=config.browser_idle_s,
+        session_s=config.browser_session_ttl_s,
+    )
+    await roster.load()
+    parts = (app[AILMENTS].run, app[FEED].run, app[LOG_FOLLOWERS].run, app[metrics.LAG].run, roster.run, app[AUDITOR].run)
     running = [asyncio.create_task(_kept(part)) for part in parts]
     yield
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
+    await app[AUDITOR].flush()
+    try:
+        await roster.note()
+    except StoreError as error:
+        log.warning("when tokens and sessions were used could not be written down", error=str(error))
+    app[PASSWORDS].close()
 
 
 async def _kept(run: Callable[[], Awaitable[None]]) -> None:

@@ -11,8 +11,9 @@ from typing import BinaryIO
 from aiohttp import hdrs, web
 
 from hub import artifacts, ports
+from hub.access.roles import Kind
 from hub.api import models
-from hub.api.auth import ARTIFACT_ROUTE, ROLE, Role, too_many
+from hub.api.auth import ARTIFACT_ROUTE, IDENTITY, too_many
 from hub.api.errors import Problem, not_found
 from hub.api.route import BINARY, Answer, Parameter, Route, answer, send
 from hub.store.records import Artifact
@@ -119,7 +120,7 @@ async def get_artifact(request: web.Request) -> web.StreamResponse:
 
 async def get_in_turn(request: web.Request) -> web.StreamResponse:
     """`get_artifact`; for a node, only so many at once."""
-    if request[ROLE] is not Role.NODE:
+    if request[IDENTITY].kind is not Kind.NODE:
         return await get_artifact(request)
     downloads, token = request.app[DOWNLOADS], request.headers[hdrs.AUTHORIZATION]
     if downloads[token] >= DOWNLOADS_MAX:

@@ -1,17 +1,17 @@
-"""Who may ask what. Every route needs a credential but those in `OPEN`: a route forgotten here is closed, not open.
+"""Who asks, and whether the route opens to them. Every route needs a credential but those declared open.
 
-Programs send ``Authorization: Bearer`` with the admin token. Browsers hold a session cookie, got by a one-time link or
-by the admin token, and are held to this host and this origin. An agent's fetch token opens the inputs of one attempt,
-while that attempt is leased to it. Nothing here ever logs or answers with a credential.
+Programs send ``Authorization: Bearer`` with an API token, or with the admin token of the hub's own file. Browsers hold
+a session cookie and are held to this host, this origin, and for changes to a header no other site can send. An agent's
+fetch token opens the inputs of one attempt, while that attempt is leased to it. Nothing here ever logs or answers with
+a credential.
 """
 
-import hashlib
 import ipaddress
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
-from enum import StrEnum
 from http import HTTPStatus
+from typing import Final
 from urllib.parse import urlsplit
 
 import structlog
@@ -19,39 +19,31 @@ from aiohttp import hdrs, web
 from msgspec import Struct
 
 from hub import ports
+from hub.access.roles import ADMIN_TOKEN, NOBODY, Identity, Kind
+from hub.access.roster import ROSTER
 from hub.api.errors import Handler, Problem
+from hub.api.route import READING, Route, route_of
 from hub.config import is_loopback
 from hub.keys import FETCH_TOKEN_PREFIX, parse_fetch_token
 
 log = structlog.get_logger(__name__)
 
-OPEN = frozenset({"/healthz", "/agent", "/api/v1/enroll", "/login"})
-"""Routes that answer without a credential; each of them checks what it is given by itself."""
-ARTIFACT_ROUTE = "/api/v1/artifacts/{sha256}"
-SAFE_METHODS = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
+AGENT_PATH: Final = "/agent"
+"""The agents' socket: its handshake is its credential."""
+ARTIFACT_ROUTE: Final = "/api/v1/artifacts/{sha256}"
+TOKEN_PREFIX: Final = "pwt."  # noqa: S105 - the public beginning of every API token
+CHANGE_HEADER: Final = "X-Provewire"
+"""A page of another site cannot send it without asking first, and we never say yes."""
 
-FAILURES_BURST = 20
+FAILURES_BURST: Final = 20
 """Wrong credentials one address may present at once; after that it is told to wait."""
-FAILURES_PER_S = 0.5
-PEERS_MAX = 4096
+FAILURES_PER_S: Final = 0.5
+PEERS_MAX: Final = 4096
 """Addresses remembered; the one longest quiet is forgotten first."""
-CREDENTIAL_CHARS_MAX = 512
-SESSION_SECRET_BYTES = 32
+CREDENTIAL_CHARS_MAX: Final = 512
+SECRET_BYTES: Final = 32
 
-
-class Role(StrEnum):
-    """What a request was recognised as."""
-
-    NOBODY = "nobody"
-    ADMIN = "admin"
-    """The admin token."""
-    BROWSER = "browser"
-    """A session opened with the admin token or a login link."""
-    NODE = "node"
-    """A fetch token."""
-
-
-ROLE = web.RequestKey("ROLE", Role)
+IDENTITY = web.RequestKey("IDENTITY", Identity)
 
 
 class Bucket(Struct):
@@ -99,19 +91,20 @@ def plausible(credential: str) -> bool:
     return 0 < len(credential) <= CREDENTIAL_CHARS_MAX and credential.isascii() and credential.isprintable()
 
 
-def digest(secret: str) -> bytes:
-    """How one-time codes and session secrets are stored: never themselves."""
-    return hashlib.sha256(secret.encode()).digest()
-
-
 def new_secret() -> str:
     """256 random bits, fit for an address or a cookie."""
-    return secrets.token_urlsafe(SESSION_SECRET_BYTES)
+    return secrets.token_urlsafe(SECRET_BYTES)
+
+
+def secure(app: web.Application) -> bool:
+    """Whether browsers reach the hub by TLS, its own or a proxy's."""
+    return app[ports.BASE_URL][0].startswith("https://")
 
 
 def cookie_name(app: web.Application) -> str:
     """The session cookie's name. Cookies ignore ports, so two hubs on one host need two names."""
-    return f"provewire_{app[ports.HUB].id.replace('-', '')[-12:]}"
+    name = f"provewire_{app[ports.HUB].id.replace('-', '')[-12:]}"
+    return f"__Host-{name}" if secure(app) else name
 
 
 def too_many(wait_s: float, what: str) -> Problem:
@@ -149,60 +142,90 @@ def peer(request: web.Request) -> str:
 @web.middleware
 async def authenticated(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Let a request through only with a credential that opens its route."""
-    resource = request.match_info.route.resource
-    request[ROLE] = Role.NOBODY
-    if resource is None or resource.canonical not in OPEN:
-        request[ROLE] = await recognise(request)
+    request[IDENTITY] = NOBODY
+    route, resource = route_of(request), request.match_info.route.resource
+    if (route is None or not route.open_) and (resource is None or resource.canonical != AGENT_PATH):
+        request[IDENTITY] = identity = recognise(request)
+        if route is not None and identity.kind is not Kind.NODE and not identity.may(route.least, route.tag):
+            raise forbidden(identity, route)
     return await handler(request)
 
 
-async def recognise(request: web.Request) -> Role:
+def forbidden(identity: Identity, route: Route) -> Problem:
+    """The answer to somebody who is known and may not do this."""
+    if identity.areas and route.tag not in identity.areas:
+        areas = ", ".join(sorted(identity.areas))
+        return Problem(
+            HTTPStatus.FORBIDDEN, "area_refused", f"this token is good for {areas} only, and this is {route.tag}"
+        )
+    role = "nobody" if identity.role is None else identity.role.value
+    return Problem(
+        HTTPStatus.FORBIDDEN,
+        "role_refused",
+        f"this takes the role {route.least.value}; {identity.name} is {role}: ask an admin",
+    )
+
+
+def recognise(request: web.Request) -> Identity:
     """Whose request this is.
 
     Raises:
-        Problem: 401 without a credential or with a wrong one, 403 when it does not open this route.
+        Problem: 401 without a credential or with a wrong one; 403 for a fetch token elsewhere, or a change that
+            another site's page asked for; 421 for a browser sent here under another name.
     """
     header = request.headers.get(hdrs.AUTHORIZATION)
     if header is not None:
-        scheme, _, token = header.partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer" or not token or len(token) > CREDENTIAL_CHARS_MAX:
-            raise refuse_credential(
-                request, "the Authorization header must be 'Bearer <token>'", "credential_malformed"
-            )
-        if token.startswith(f"{FETCH_TOKEN_PREFIX}."):
-            return _node(request, token)
-        if not request.app[ports.KEYS].admin_token_valid(token):
-            raise refuse_credential(
-                request, "this is not the hub's admin token; it stands in the hub's admin-token file"
-            )
-        return Role.ADMIN
+        return _bearer(request, header)
     secret = request.cookies.get(cookie_name(request.app), "")
     if not secret:
         raise Problem(
             HTTPStatus.UNAUTHORIZED,
             "credential_missing",
-            "send 'Authorization: Bearer <admin token>', or log in at /login",
+            "send 'Authorization: Bearer <token>', or log in at /login",
             {hdrs.WWW_AUTHENTICATE: 'Bearer realm="provewire"'},
         )
     check_host(request)
-    if request.method not in SAFE_METHODS:
-        check_origin(request)
-    if not await session_open(request):
+    if request.method not in READING:
+        check_change(request)
+    identity = request.app[ROSTER].by_session(secret) if plausible(secret) else None
+    if identity is None:
         raise refuse_credential(request, "the browser's session is over; log in again at /login", "session_over")
-    return Role.BROWSER
+    return identity
 
 
-async def session_open(request: web.Request) -> bool:
-    """Whether the request's cookie names an open session."""
-    secret = request.cookies.get(cookie_name(request.app), "")
-    if not plausible(secret):
-        return False
-    now_ms = request.app[ports.CLOCK].time_ms()
-    return await request.app[ports.STORE].browser_session_valid(digest(secret), now_ms)
+def _bearer(request: web.Request, header: str) -> Identity:
+    scheme, _, token = header.partition(" ")
+    token = token.strip()
+    if scheme.lower() != "bearer" or not plausible(token):
+        raise refuse_credential(request, "the Authorization header must be 'Bearer <token>'", "credential_malformed")
+    if token.startswith(f"{FETCH_TOKEN_PREFIX}."):
+        return _node(request, token)
+    if token.startswith(TOKEN_PREFIX):
+        identity = request.app[ROSTER].by_token(token, request.remote or "")
+        if identity is None:
+            raise refuse_credential(request, "this token is none of this hub's, was revoked, or its time is over")
+        return identity
+    if not request.app[ports.KEYS].admin_token_valid(token):
+        raise refuse_credential(
+            request, "this is neither a token of this hub's nor its admin token, which stands in its admin-token file"
+        )
+    return ADMIN_TOKEN
 
 
-def _node(request: web.Request, token: str) -> Role:
+def still_welcome(request: web.Request) -> bool:
+    """Whether a stream may go on: its session was not ended, its token not revoked, its role not taken away."""
+    before, route = request[IDENTITY], route_of(request)
+    if before.browser:
+        now = request.app[ROSTER].by_session(request.cookies.get(cookie_name(request.app), ""))
+    elif before.kind is Kind.TOKEN:
+        _, _, token = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+        now = request.app[ROSTER].by_token(token.strip(), request.remote or "")
+    else:
+        now = before
+    return now is not None and (route is None or now.may(route.least, route.tag))
+
+
+def _node(request: web.Request, token: str) -> Identity:
     """A fetch token: reads one of the inputs of the attempt it names, while that is leased."""
     claim = parse_fetch_token(token)
     lease = None if claim is None else request.app[ports.JOBS].lease(claim.job_id, claim.attempt)
@@ -215,7 +238,7 @@ def _node(request: web.Request, token: str) -> Role:
     allowed = (
         resource is not None
         and resource.canonical == ARTIFACT_ROUTE
-        and request.method in SAFE_METHODS
+        and request.method in READING
         and any(item.sha256 == wanted for item in lease.inputs)
     )
     if not allowed:
@@ -224,7 +247,7 @@ def _node(request: web.Request, token: str) -> Role:
             "not_an_input",
             "a fetch token opens the inputs of its own job, for reading, and no more",
         )
-    return Role.NODE
+    return Identity(kind=Kind.NODE, name=lease.agent_id, role=None, id=lease.agent_id)
 
 
 def check_host(request: web.Request) -> None:
@@ -248,14 +271,28 @@ def check_host(request: web.Request) -> None:
     )
 
 
-def check_origin(request: web.Request) -> None:
+def check_change(request: web.Request) -> None:
     """Refuse a browser's change that another site's page asked for.
 
     Raises:
         Problem: 403.
     """
-    origin = request.headers.get(hdrs.ORIGIN, "")
-    if urlsplit(origin).netloc.lower() != request.host.lower():
+    check_origin(request)
+    if CHANGE_HEADER not in request.headers:
+        raise Problem(
+            HTTPStatus.FORBIDDEN, "change_header_missing", f"a browser's change needs the header {CHANGE_HEADER}: 1"
+        )
+
+
+def check_origin(request: web.Request) -> None:
+    """Refuse what a page of another origin asks for.
+
+    Raises:
+        Problem: 403.
+    """
+    origin = urlsplit(request.headers.get(hdrs.ORIGIN, ""))
+    same = origin.netloc.lower() == request.host.lower() and (origin.scheme == "https" or not secure(request.app))
+    if not same or request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
         raise Problem(
             HTTPStatus.FORBIDDEN, "origin_refused", "a browser may change something here only from this hub's own page"
         )

@@ -9,6 +9,8 @@ import structlog
 from aiohttp import web
 
 from hub import ports
+from hub.access.roles import Role
+from hub.access.roster import digest
 from hub.api import auth, models, views
 from hub.api.errors import Problem, not_found
 from hub.api.route import PAGE_PARAMETERS, Answer, Route, answer, cut_page, read_body, read_page
@@ -95,7 +97,7 @@ async def new_token(app: web.Application, *, uses: int, ttl_s: int) -> tuple[str
     secret = auth.new_secret()
     token = EnrollToken(
         id=uuid7(),
-        secret_hash=auth.digest(secret),
+        secret_hash=digest(secret),
         uses_max=uses,
         expires_at_ms=now_ms + ttl_s * 1000,
         created_at_ms=now_ms,
@@ -148,6 +150,8 @@ ROUTES = (
         handler=make_token,
         summary="Make an enrolment token",
         tag="enrolment",
+        role=Role.ADMIN,
+        secret=True,
         body=models.EnrollTokenRequest,
         example=models.EnrollTokenRequest(uses=2, ttl_s=600),
         answers={HTTPStatus.CREATED: Answer("The token, shown this once", models.EnrollTokenMade)},
@@ -159,6 +163,7 @@ ROUTES = (
         handler=list_tokens,
         summary="All enrolment tokens, without their secrets",
         tag="enrolment",
+        role=Role.OPERATOR,
         answers={HTTPStatus.OK: Answer("A page of tokens", models.EnrollTokens)},
         problems=(HTTPStatus.UNPROCESSABLE_ENTITY,),
         parameters=PAGE_PARAMETERS,
@@ -169,6 +174,7 @@ ROUTES = (
         handler=revoke_token,
         summary="Revoke an enrolment token",
         tag="enrolment",
+        role=Role.ADMIN,
         answers={HTTPStatus.OK: Answer("Revoked", models.EnrollTokenView)},
         problems=(HTTPStatus.NOT_FOUND,),
     ),

@@ -6,7 +6,7 @@ file, whose sentence `detail` then is.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from http import HTTPStatus
 
 import msgspec
@@ -22,6 +22,13 @@ CONTENT_TYPE = "application/problem+json"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
+class Candidate(msgspec.Struct, frozen=True):
+    """One of those that could be meant."""
+
+    id: str
+    name: str
+
+
 class ProblemBody(msgspec.Struct, frozen=True, rename={"type_": "type"}):
     """What goes over the line."""
 
@@ -30,6 +37,8 @@ class ProblemBody(msgspec.Struct, frozen=True, rename={"type_": "type"}):
     status: int
     detail: str
     code: str | int
+    candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
+    """Those that could be meant, where a beginning of an id or a name is several'."""
 
 
 class Problem(Exception):
@@ -40,13 +49,22 @@ class Problem(Exception):
         code: the word, or the file's exit code, that tells it apart.
         detail: one sentence naming what is wrong and what to do; shown to the client, so nothing secret.
         headers: of the answer, for example ``Retry-After``.
+        candidates: those that could be meant.
     """
 
-    def __init__(self, status: int, code: str | int, detail: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str | int,
+        detail: str,
+        headers: Mapping[str, str] | None = None,
+        candidates: Sequence[Candidate] = (),
+    ) -> None:
         self.status = status
         self.code = code
         self.detail = detail
         self.headers = dict(headers or {})
+        self.candidates = tuple(candidates)
         super().__init__(status, code, detail)
 
     def __str__(self) -> str:
@@ -60,6 +78,7 @@ class Problem(Exception):
             status=self.status,
             detail=self.detail,
             code=self.code,
+            candidates=list(self.candidates) or msgspec.UNSET,
         )
         return web.Response(
             status=self.status, headers=self.headers, body=msgspec.json.encode(body), content_type=CONTENT_TYPE

@@ -20,8 +20,8 @@ SEND_DEADLINE_S = 10.0
 RETRY_MS = 2000
 UNSENT_BYTES_MAX = 64 * 1024
 """Of one stream that the kernel keeps beyond what is under way."""
-SESSION_CHECK_S = 60.0
-"""How long a stream may outlive its browser session."""
+WELCOME_CHECK_S = 5.0
+"""How long a stream may outlive its session or token."""
 
 
 async def live(request: web.Request) -> web.StreamResponse:
@@ -65,8 +65,8 @@ async def _pump(request: web.Request, response: web.StreamResponse, feed: Feed, 
             packed += _numbered(seq, said)
         await send(request, response, bytes(packed), SEND_DEADLINE_S)
         now_s = request.app[ports.CLOCK].monotonic()
-        if request[auth.ROLE] is auth.Role.BROWSER and now_s - checked_s > SESSION_CHECK_S:
-            if not await auth.session_open(request):
+        if now_s - checked_s > WELCOME_CHECK_S:
+            if not auth.still_welcome(request):
                 return
             checked_s = now_s
 

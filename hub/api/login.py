@@ -1,179 +1,399 @@
-"""Browsers: one-time login links, the login form, the session cookie, and logging out."""
+"""People come in: by name and password, by a one-time link, and the first of all by a setup link; and go out again.
 
-import base64
-import hashlib
-import html
+A link's code stands behind the ``#`` of its address, which no browser sends along: the page takes it from there and
+posts it. So no secret is ever in the address of a request.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from importlib import resources
-from urllib.parse import parse_qs
 
 import structlog
 from aiohttp import hdrs, web
 
 from hub import ports
-from hub.api import auth, models
+from hub.access.passwords import PASSWORDS, TooBusy
+from hub.access.records import Purpose, User
+from hub.access.roles import Kind, Role
+from hub.access.roster import ROSTER, TooMany
+from hub.access.throttle import Throttle
+from hub.api import access_models as models
+from hub.api import auth, page
+from hub.api.auditing import AS
 from hub.api.errors import Handler, Problem
-from hub.api.route import Answer, Parameter, Route, accepts_html, answer, read_bytes
+from hub.api.route import Answer, Route, accepts_html, answer, read_body
+from hub.ids import uuid7
+from hub.store.base import UserNameTaken
 
 log = structlog.get_logger(__name__)
 
-FORM = "application/x-www-form-urlencoded"
-LOGIN_HTML = (resources.files("hub") / "page" / "login.html").read_text("utf-8")
-STYLE = LOGIN_HTML.partition("<style>")[2].partition("</style>")[0]
-STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-LOGIN_POLICY = (
-    f"default-src 'none'; style-src 'sha256-{STYLE_HASH}'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-"""The login page needs no file that needs a login: its one style is named by its digest."""
-MOVE_ON = '<meta http-equiv="refresh" content="0; url=/">'
+SETUP_TTL_S = 3600
+DELAYED_MAX = 64
+"""Logins that are made to wait at the same time; beyond them whoever comes is told to come again."""
+THROTTLE = web.AppKey("THROTTLE", Throttle)
 
 
-def login_page(status: int, message: str, *, move_on: bool = False) -> web.Response:
-    """The login page with a sentence on it."""
-    text = LOGIN_HTML.replace("<!--head-->", MOVE_ON if move_on else "").replace("<!--message-->", html.escape(message))
-    return web.Response(
-        status=status,
-        text=text,
-        content_type="text/html",
-        headers={hdrs.CONTENT_SECURITY_POLICY: LOGIN_POLICY, hdrs.CACHE_CONTROL: "no-store"},
-    )
+class Delays:
+    """Logins that are made to wait: one of each address, and not too many of all."""
+
+    def __init__(self) -> None:
+        self.waiting: set[str] = set()
+        self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def wait(self, address: str, delay_s: float) -> None:
+        """Wait.
+
+        Raises:
+            Problem: 429, there is no place.
+        """
+        if address in self.waiting or len(self.waiting) >= DELAYED_MAX:
+            raise auth.too_many(delay_s, "this account is guessed at, so that logins to it wait")
+        self.waiting.add(address)
+        try:
+            await self.sleep(delay_s)
+        finally:
+            self.waiting.discard(address)
+
+
+DELAYS = web.AppKey("DELAYS", Delays)
 
 
 @web.middleware
 async def login_instead(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A browser without a session that opens a page gets the login page, with the same status."""
+    """A browser without a session that opens the page gets it all the same, with status 401: it shows the login."""
     try:
         return await handler(request)
     except Problem as problem:
-        if problem.status == HTTPStatus.UNAUTHORIZED and request.method == hdrs.METH_GET and accepts_html(request):
-            return login_page(problem.status, "")
+        if problem.status == HTTPStatus.UNAUTHORIZED and request.path == "/" and accepts_html(request):
+            return request.app[page.PAGE].answer(request, page.SHELL, status=problem.status)
         raise
 
 
-async def make_link(request: web.Request) -> web.Response:
+async def make_login_link(request: web.Request) -> web.Response:
     """An address that logs one browser in, once."""
-    config, clock = request.app[ports.CONFIG], request.app[ports.CLOCK]
-    code = auth.new_secret()
-    expires_at_ms = clock.time_ms() + config.login_code_ttl_s * 1000
-    await request.app[ports.STORE].add_login_code(auth.digest(code), expires_at_ms)
-    link = models.LoginLink(f"{request.app[ports.BASE_URL][0]}/login?code={code}", expires_at_ms)
-    return answer(link, status=HTTPStatus.CREATED)
+    return await _make_link(request, Purpose.LOGIN, request.app[ports.CONFIG].login_code_ttl_s)
 
 
-async def get_login(request: web.Request) -> web.Response:
-    """Use a link's code up, or show the form."""
+async def make_setup_link(request: web.Request) -> web.Response:
+    """An address at which one admin chooses a name and a password."""
+    return await _make_link(request, Purpose.SETUP, SETUP_TTL_S)
+
+
+async def _make_link(request: web.Request, purpose: Purpose, ttl_s: int) -> web.Response:
+    url, expires_at_ms = await new_link(request.app, purpose, ttl_s)
+    return answer(models.Link(url, expires_at_ms), status=HTTPStatus.CREATED)
+
+
+async def new_link(app: web.Application, purpose: Purpose, ttl_s: int) -> tuple[str, int]:
+    """A link's address, which is kept nowhere, and until when it is good."""
+    code, expires_at_ms = auth.new_secret(), app[ports.CLOCK].time_ms() + ttl_s * 1000
+    await app[ROSTER].add_code(code, purpose, expires_at_ms)
+    return f"{app[ports.BASE_URL][0]}/#/{purpose.value}/{code}", expires_at_ms
+
+
+# --- coming in
+
+
+def _from_our_page(request: web.Request) -> None:
+    """Nobody else's page logs a browser in here, not even with credentials of its own."""
     auth.check_host(request)
-    code = request.query.get("code")
-    if code is None:
-        return login_page(HTTPStatus.OK, "")
-    secret = await _open_session(request, code) if auth.plausible(code) else None
-    if secret is None:
-        problem = auth.refuse_credential(request, "the login link was used before, or its time is over", "code_unknown")
-        if accepts_html(request):
-            return login_page(problem.status, f"{problem.detail}.")
-        raise problem
-    # Not a redirect: from a link on another site a browser would not send the new SameSite=Strict cookie along it.
-    response = login_page(HTTPStatus.OK, "You are logged in.", move_on=True)
-    _set_cookie(request, response, secret)
-    return response
+    auth.check_change(request)
 
 
-async def post_login(request: web.Request) -> web.Response:
-    """Log in with the admin token."""
-    auth.check_host(request)
-    auth.check_origin(request)
-    if request.content_type != FORM:
-        raise Problem(
-            HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "not_a_form", f"the body must be {FORM}, with one field, token"
-        )
-    text = (await read_bytes(request)).decode("ascii", "replace")
-    token = parse_qs(text, max_num_fields=4).get("token", [""])[0].strip()
-    if not auth.plausible(token) or not request.app[ports.KEYS].admin_token_valid(token):
-        problem = auth.refuse_credential(request, "This is not the hub's admin token")
-        return login_page(problem.status, f"{problem.detail}.")
-    code = auth.new_secret()
-    await request.app[ports.STORE].add_login_code(auth.digest(code), request.app[ports.CLOCK].time_ms() + 60_000)
-    secret = await _open_session(request, code)
-    response = web.Response(status=HTTPStatus.SEE_OTHER, headers={hdrs.LOCATION: "/"})
-    if secret is not None:
-        _set_cookie(request, response, secret)
-    return response
-
-
-async def post_logout(request: web.Request) -> web.Response:
-    """End this browser's session."""
-    name = auth.cookie_name(request.app)
-    if secret := request.cookies.get(name):
-        await request.app[ports.STORE].end_browser_session(auth.digest(secret))
-    response = web.Response(status=HTTPStatus.SEE_OTHER, headers={hdrs.LOCATION: "/login"})
-    response.del_cookie(name)
-    return response
-
-
-async def _open_session(request: web.Request, code: str) -> str | None:
-    """A new session's secret in exchange for a code; None if the code is unknown, used or too old."""
-    now_ms = request.app[ports.CLOCK].time_ms()
-    ttl_s = request.app[ports.CONFIG].browser_session_ttl_s
+async def log_in(request: web.Request) -> web.Response:
+    """Open a browser's session, by name and password or by a link's code."""
+    _from_our_page(request)
+    wanted = await read_body(request, models.LoginRequest)
+    if wanted.code:
+        return await _by_code(request, wanted.code)
+    if not (wanted.name and wanted.password):
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", "give name and password, or the code of a link")
+    request[AS] = wanted.name
+    user = await _checked(request, wanted.name, wanted.password)
     secret = auth.new_secret()
-    opened = await request.app[ports.STORE].use_login_code(
-        auth.digest(code), auth.digest(secret), now_ms + ttl_s * 1000, now_ms
+    roster = request.app[ROSTER]
+    await roster.log_in(roster.new_session(secret, user.id, auth.peer(request), _agent(request)))
+    log.info("logged in", user=user.name, peer=auth.peer(request))
+    return _welcome(request, secret)
+
+
+async def _by_code(request: web.Request, code: str) -> web.Response:
+    secret, roster = auth.new_secret(), request.app[ROSTER]
+    session = roster.new_session(secret, "", auth.peer(request), _agent(request))
+    if not (auth.plausible(code) and await roster.log_in_by_code(code, session)):
+        raise auth.refuse_credential(request, "the login link was used before, or its time is over", "code_unknown")
+    log.info("logged in by a link", peer=auth.peer(request))
+    return _welcome(request, secret)
+
+
+async def _checked(request: web.Request, name: str, password: str) -> User:
+    """The user, if that is the password; guessing is slowed down.
+
+    Raises:
+        Problem: 401 for a wrong name or password, 429 for too many of them, 503 for too many logins.
+    """
+    app, address = request.app, auth.peer(request)
+    throttle, clock = app[THROTTLE], app[ports.CLOCK]
+    verdict = throttle.judge(address, name, clock.monotonic())
+    if verdict.refuse_s:
+        raise auth.too_many(verdict.refuse_s, "too many wrong passwords came from this address")
+    if verdict.delay_s:
+        await app[DELAYS].wait(address, verdict.delay_s)
+    user = app[ROSTER].user_named(name)
+    try:
+        right = await app[PASSWORDS].verify(None if user is None else user.password_hash, password)
+    except TooBusy as error:
+        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "busy", str(error), {hdrs.RETRY_AFTER: "2"}) from error
+    if user is None or not right or user.disabled_at_ms is not None:
+        throttle.wrong(address, name, clock.monotonic())
+        log.warning("login refused", user=name, peer=address)
+        raise Problem(
+            HTTPStatus.UNAUTHORIZED, "credential_unknown", "there is nobody of this name and password, or not any more"
+        )
+    throttle.right(address, name, clock.monotonic())
+    if app[PASSWORDS].outdated(user.password_hash):
+        fresh = await app[PASSWORDS].hash(password)
+        user = await app[ROSTER].rehashed(user.id, fresh) or user
+    return user
+
+
+async def set_up(request: web.Request) -> web.Response:
+    """Make an admin by a setup link's code, and log the browser in."""
+    _from_our_page(request)
+    wanted = await read_body(request, models.SetupRequest)
+    request[AS] = wanted.name
+    password_hash = await hashed(request, wanted.password)
+    now_ms, roster, secret = request.app[ports.CLOCK].time_ms(), request.app[ROSTER], auth.new_secret()
+    user = User(
+        id=uuid7(now_ms),
+        name=wanted.name,
+        role=Role.ADMIN,
+        password_hash=password_hash,
+        created_at_ms=now_ms,
+        password_at_ms=now_ms,
+        last_login_at_ms=now_ms,
     )
-    if opened:
-        log.info("browser logged in", peer=auth.peer(request))
-    return secret if opened else None
+    session = roster.new_session(secret, user.id, auth.peer(request), _agent(request))
+    try:
+        made = auth.plausible(wanted.code) and await roster.set_up_by_code(wanted.code, user, session)
+    except (UserNameTaken, TooMany) as error:
+        raise Problem(HTTPStatus.CONFLICT, "not_made", str(error)) from None
+    if not made:
+        raise auth.refuse_credential(
+            request,
+            "the setup link was used before, or its time is over; `provewire hub setup-link` prints a new one",
+            "code_unknown",
+        )
+    log.info("an admin was set up", user=user.name, peer=auth.peer(request))
+    return _welcome(request, secret, status=HTTPStatus.CREATED)
 
 
-def _set_cookie(request: web.Request, response: web.Response, secret: str) -> None:
+async def hashed(request: web.Request, password: str) -> str:
+    """A password's hash.
+
+    Raises:
+        Problem: 503 when too many are made at this moment.
+    """
+    try:
+        return await request.app[PASSWORDS].hash(password)
+    except TooBusy as error:
+        raise Problem(HTTPStatus.SERVICE_UNAVAILABLE, "busy", str(error), {hdrs.RETRY_AFTER: "2"}) from error
+
+
+def _agent(request: web.Request) -> str:
+    return request.headers.get(hdrs.USER_AGENT, "")
+
+
+def _welcome(request: web.Request, secret: str, status: int = HTTPStatus.OK) -> web.Response:
+    identity = request.app[ROSTER].by_session(secret)
+    assert identity is not None  # noqa: S101 - opened a moment ago
+    request[auth.IDENTITY] = identity
+    response = answer(models.me(identity), status=status)
     response.set_cookie(
         auth.cookie_name(request.app),
         secret,
         max_age=request.app[ports.CONFIG].browser_session_ttl_s,
         httponly=True,
         samesite="Strict",
-        secure=request.app[ports.BASE_URL][0].startswith("https://"),
+        secure=auth.secure(request.app),
         path="/",
     )
+    return response
 
 
-HTML = "text/html"
+# --- who one is, and going out
+
+
+async def get_me(request: web.Request) -> web.Response:
+    """Who asks."""
+    return answer(models.me(request[auth.IDENTITY]))
+
+
+async def log_out(request: web.Request) -> web.Response:
+    """End this browser's session."""
+    session_id = request[auth.IDENTITY].session_id
+    await request.app[ROSTER].log_out(_own(request), lambda session: session.id == session_id)
+    return _gone(request)
+
+
+async def log_out_everywhere(request: web.Request) -> web.Response:
+    """End all of one's sessions."""
+    await request.app[ROSTER].log_out(_own(request))
+    return _gone(request)
+
+
+def _gone(request: web.Request) -> web.Response:
+    response = web.Response(status=HTTPStatus.NO_CONTENT)
+    response.del_cookie(auth.cookie_name(request.app), path="/", secure=auth.secure(request.app), httponly=True)
+    return response
+
+
+def _own(request: web.Request) -> str:
+    """The id that one's sessions are kept under.
+
+    Raises:
+        Problem: 409 for what is no browser.
+    """
+    identity = request[auth.IDENTITY]
+    if not identity.browser:
+        raise Problem(HTTPStatus.CONFLICT, "no_session", "this is for browsers; a token has no session to end")
+    return identity.id
+
+
+async def list_sessions(request: web.Request) -> web.Response:
+    """One's own sessions."""
+    identity = request[auth.IDENTITY]
+    sessions = request.app[ROSTER].sessions_of(_own(request))
+    return answer(models.BrowserSessions([models.session_view(one, identity.session_id) for one in sessions]))
+
+
+async def end_session(request: web.Request) -> web.Response:
+    """End one of them."""
+    wanted = request.match_info["id"]
+    ended = await request.app[ROSTER].log_out(_own(request), lambda session: session.id == wanted)
+    if not ended:
+        raise Problem(HTTPStatus.NOT_FOUND, "not_found", "you have no such session")
+    return web.Response(status=HTTPStatus.NO_CONTENT)
+
+
+async def change_password(request: web.Request) -> web.Response:
+    """A new password for oneself; every session ends but this one."""
+    wanted = await read_body(request, models.PasswordChange)
+    identity, roster = request[auth.IDENTITY], request.app[ROSTER]
+    if identity.kind is not Kind.USER:
+        raise Problem(HTTPStatus.CONFLICT, "no_password", f"{identity.name} has no password: it is no user's session")
+    user = await _checked(request, identity.name, wanted.old)
+    fresh = await hashed(request, wanted.new)
+    await roster.change_password(user.id, fresh, keep_session=identity.session_id)
+    return web.Response(status=HTTPStatus.NO_CONTENT)
+
+
+LOGIN_PROBLEMS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.MISDIRECTED_REQUEST)
 
 ROUTES = (
     Route(
         method="POST",
         path="/api/v1/login-links",
-        handler=make_link,
-        summary="Make a link that logs one browser in, once",
+        handler=make_login_link,
+        summary="Make a link that logs one browser in as admin, once",
         tag="login",
-        answers={HTTPStatus.CREATED: Answer("The link", models.LoginLink)},
+        role=Role.ADMIN,
+        secret=True,
+        answers={HTTPStatus.CREATED: Answer("The link", models.Link)},
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/setup-links",
+        handler=make_setup_link,
+        summary="Make a link at which one admin chooses a name and a password, once",
+        tag="login",
+        role=Role.ADMIN,
+        secret=True,
+        answers={HTTPStatus.CREATED: Answer("The link", models.Link)},
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/login",
+        handler=log_in,
+        summary="Open a browser's session: with name and password, or with the code of a login link",
+        tag="login",
+        body=models.LoginRequest,
+        example=models.LoginRequest(name="ada", password="correct horse battery"),  # noqa: S106 - an example
+        secret=True,
+        answers={HTTPStatus.OK: Answer("Logged in", models.Me, headers=("Set-Cookie",))},
+        problems=LOGIN_PROBLEMS,
+        open_=True,
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/setup",
+        handler=set_up,
+        summary="Choose name and password of an admin, with the code of a setup link; logs the browser in",
+        tag="login",
+        body=models.SetupRequest,
+        example=models.SetupRequest(code="behind the link's #", name="ada", password="correct horse battery"),  # noqa: S106
+        secret=True,
+        answers={HTTPStatus.CREATED: Answer("The admin, logged in", models.Me, headers=("Set-Cookie",))},
+        problems=(*LOGIN_PROBLEMS, HTTPStatus.CONFLICT),
+        open_=True,
     ),
     Route(
         method="GET",
-        path="/login",
-        handler=get_login,
-        summary="The login page; with a code it logs in",
-        tag="login",
-        answers={HTTPStatus.OK: Answer("The page", media=HTML, headers=("Set-Cookie",))},
-        problems=(HTTPStatus.MISDIRECTED_REQUEST,),
-        parameters=(Parameter("code", "of a login link, good once"),),
-        open_=True,
+        path="/api/v1/me",
+        handler=get_me,
+        summary="Who asks, and what they may do",
+        tag="me",
+        answers={HTTPStatus.OK: Answer("You", models.Me)},
     ),
     Route(
         method="POST",
-        path="/login",
-        handler=post_login,
-        summary="Log in with the admin token",
-        tag="login",
-        media=FORM,
-        answers={HTTPStatus.SEE_OTHER: Answer("Logged in", headers=("Set-Cookie", "Location"))},
-        problems=(HTTPStatus.FORBIDDEN, HTTPStatus.MISDIRECTED_REQUEST, HTTPStatus.UNSUPPORTED_MEDIA_TYPE),
-        open_=True,
-    ),
-    Route(
-        method="POST",
-        path="/logout",
-        handler=post_logout,
+        path="/api/v1/logout",
+        handler=log_out,
         summary="End this browser's session",
-        tag="login",
-        answers={HTTPStatus.SEE_OTHER: Answer("Logged out", headers=("Set-Cookie", "Location"))},
+        tag="me",
+        role=Role.VIEWER,
+        answers={HTTPStatus.NO_CONTENT: Answer("Logged out", headers=("Set-Cookie",))},
+        problems=(HTTPStatus.CONFLICT,),
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/logout-everywhere",
+        handler=log_out_everywhere,
+        summary="End all of one's own sessions, in every browser",
+        tag="me",
+        role=Role.VIEWER,
+        answers={HTTPStatus.NO_CONTENT: Answer("Logged out", headers=("Set-Cookie",))},
+        problems=(HTTPStatus.CONFLICT,),
+    ),
+    Route(
+        method="GET",
+        path="/api/v1/me/sessions",
+        handler=list_sessions,
+        summary="One's own open sessions, newest first",
+        tag="me",
+        answers={HTTPStatus.OK: Answer("The sessions", models.BrowserSessions)},
+        problems=(HTTPStatus.CONFLICT,),
+    ),
+    Route(
+        method="DELETE",
+        path="/api/v1/me/sessions/{id}",
+        handler=end_session,
+        summary="End one of one's own sessions",
+        tag="me",
+        role=Role.VIEWER,
+        answers={HTTPStatus.NO_CONTENT: Answer("Ended")},
+        problems=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
+    ),
+    Route(
+        method="POST",
+        path="/api/v1/me/password",
+        handler=change_password,
+        summary="Change one's own password; every other session of one's ends",
+        tag="me",
+        role=Role.VIEWER,
+        body=models.PasswordChange,
+        example=models.PasswordChange(old="correct horse battery", new="staple of the battery"),
+        answers={HTTPStatus.NO_CONTENT: Answer("Changed")},
+        problems=(HTTPStatus.CONFLICT,),
     ),
 )

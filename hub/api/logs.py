@@ -34,8 +34,8 @@ FORMATS = {"json": "", "ndjson": NDJSON, "sse": EVENT_STREAM}
 SEND_DEADLINE_S = 10.0
 """A reader that takes nothing for this long is cut off; it can come back with the id of the last record it has."""
 BEAT_S = 10.0
-SESSION_CHECK_S = 60.0
-"""How long a stream may outlive its browser session."""
+WELCOME_CHECK_S = 5.0
+"""How long a stream may outlive its session or token."""
 RETRY_MS = 2000
 TAIL_MAX = 10_000
 """Records told before a stream follows what is new."""
@@ -216,7 +216,7 @@ class _Stream:
             behind_counts = True
         else:
             behind_counts = after is not None  # a range of time that was asked for is told whole
-        while not self._follower.closed and await self._allowed():
+        while not self._follower.closed and self._allowed():
             page = await self._store.log_page(self._agent_id, self._wanted, after=after, newest_first=False, limit=KEPT)
             await self._tell(page.logs)
             after = max(page.reached, after or 0)
@@ -261,12 +261,12 @@ class _Stream:
         await self._say("skipped", LogSkipped(skipped, after, until))
         return until
 
-    async def _allowed(self) -> bool:
-        """Whether the browser session, if it is one, still holds."""
+    def _allowed(self) -> bool:
+        """Whether the session or token still holds."""
         now_s = self._clock.monotonic()
-        if self._request[auth.ROLE] is auth.Role.BROWSER and now_s - self._checked_s > SESSION_CHECK_S:
+        if now_s - self._checked_s > WELCOME_CHECK_S:
             self._checked_s = now_s
-            return await auth.session_open(self._request)
+            return auth.still_welcome(self._request)
         return True
 
     async def _tell(self, rows: Sequence[StoredLog]) -> None:

@@ -39,7 +39,7 @@ class Request(Struct, frozen=True, forbid_unknown_fields=True):
     """Base of what clients send."""
 
 
-# --- enrolment and login ------------------------------------------------------------------------------------------
+# --- enrolment ---------------------------------------------------------------------------------------------------
 
 
 class EnrollRequest(Request, frozen=True):
@@ -93,13 +93,6 @@ class EnrollTokenView(Struct, frozen=True):
     created_at_ms: UnixMs
     expires_at_ms: UnixMs
     revoked_at_ms: UnixMs | None
-
-
-class LoginLink(Struct, frozen=True):
-    """An address that opens the page once."""
-
-    url: str
-    expires_at_ms: UnixMs
 
 
 # --- artifacts, circuits, jobs ------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 from aiohttp import hdrs, web
 
+from hub.access.roles import Role
 from hub.api.errors import Handler, Problem, shortened
 from hub.api.models import Request
 
@@ -24,6 +25,7 @@ PAGE_MAX = 500
 """Below the store's own limit, because one row more is read to see whether another page follows."""
 CURSOR_CHARS_MAX = 128
 JSON = "application/json"
+READING = frozenset({hdrs.METH_GET, hdrs.METH_HEAD})
 BINARY = "application/octet-stream"
 
 Body = TypeVar("Body", bound=Request)
@@ -69,10 +71,23 @@ class Route:
     media: str | None = None
     """Of a body that is not JSON."""
     parameters: Sequence[Parameter] = ()
+    role: Role | None = None
+    """The least role it opens to; if left out, a viewer for reading and an operator for the rest."""
     open_: bool = False
     """Answers without a credential."""
+    secret: bool = False
+    """Its answer holds a secret, which is shown this once and never kept."""
+    audited: bool = True
+    """Whether what it does is written down, where it is a change at all."""
     deadline_s: float | None = DEADLINE_S
     """None for streams, which keep deadlines of their own."""
+
+    @property
+    def least(self) -> Role:
+        """The least role it opens to."""
+        if self.role is not None:
+            return self.role
+        return Role.VIEWER if self.method in READING else Role.OPERATOR
 
 
 PAGE_PARAMETERS = (
@@ -85,11 +100,24 @@ PAGE_PARAMETERS = (
 )
 
 
+BODY = web.RequestKey("BODY", Request)
+"""The body as it was read, for whoever writes down what was done."""
+TABLE: web.AppKey[dict[tuple[str, str], Route]] = web.AppKey("TABLE", dict)
+"""Routes by method and path."""
+
+
 def register(app: web.Application, routes: Sequence[Route]) -> None:
     """Add the routes, each within its deadline."""
+    app[TABLE] = {(route.method, route.path): route for route in routes}
     for route in routes:
         handler = route.handler if route.deadline_s is None else _within(route.handler, route.deadline_s)
         app.router.add_route(route.method, route.path, handler)
+
+
+def route_of(request: web.Request) -> Route | None:
+    """The route a request has found; None for an address or method that is nothing here."""
+    resource = request.match_info.route.resource
+    return None if resource is None else request.app[TABLE].get((request.method, resource.canonical))
 
 
 def _within(handler: Handler, deadline_s: float) -> Handler:
@@ -138,11 +166,12 @@ async def read_body(request: web.Request, model: type[Body], bytes_max: int = BO
             f"the body's Content-Type must be {JSON}, not {shortened(request.content_type)}",
         )
     try:
-        return msgspec.json.decode(data or b"{}", type=model)
+        request[BODY] = body = msgspec.json.decode(data or b"{}", type=model)
     except msgspec.ValidationError as error:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", f"the body does not fit: {error}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise Problem(HTTPStatus.BAD_REQUEST, "malformed_json", f"the body is not JSON: {error}") from None
+    return body
 
 
 def _too_large(bytes_max: int) -> Problem:

@@ -11,6 +11,7 @@ from aiohttp import hdrs, web
 from msgspec import UNSET
 
 from hub import ports
+from hub.access.roles import Kind
 from hub.api import auth
 from hub.api.errors import Problem, not_found, shortened
 from hub.api.nodes import NO_NODE, UNDISTURBED, find_node
@@ -53,9 +54,12 @@ INVALID = HTTPStatus.UNPROCESSABLE_ENTITY
 
 def asked(request: web.Request, claimed: str) -> Asked:
     """Who asks: by whose credential, and who they say they are."""
-    kind = "admin token" if request[auth.ROLE] is auth.Role.ADMIN else "browser session"
-    name = claimed if claimed.isprintable() else ""
-    return Asked(f"{name} ({kind})" if name else kind, request.remote or "")
+    identity = request[auth.IDENTITY]
+    if identity.kind is Kind.ADMIN_TOKEN:
+        name = claimed if claimed.isprintable() else ""
+        return Asked(f"{name} ({identity.name})" if name else identity.name, request.remote or "")
+    kind = "API token" if identity.kind is Kind.TOKEN else "browser session"
+    return Asked(f"{identity.name} ({kind})", request.remote or "")
 
 
 async def list_targets(request: web.Request) -> web.Response:
@@ -152,7 +156,7 @@ async def try_now(request: web.Request) -> web.Response:
     if not body.command and body.probe not in PROBES:
         raise Problem(INVALID, "invalid", f"probe must be {' or '.join(PROBES)}, not {shortened(body.probe)}")
     if body.command:
-        if request[auth.ROLE] is not auth.Role.ADMIN:
+        if request[auth.IDENTITY].kind is not Kind.ADMIN_TOKEN:
             raise Problem(HTTPStatus.FORBIDDEN, "admin_only", "a command of your own needs the admin token itself")
         if "\0" in body.command:
             raise Problem(INVALID, "invalid", "a command holds no zero character")

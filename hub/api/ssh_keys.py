@@ -10,6 +10,7 @@ from pathlib import Path
 from aiohttp import hdrs, web
 
 from hub import ports
+from hub.access.roles import Kind
 from hub.api import auth
 from hub.api.errors import Problem
 from hub.api.nodes import NO_NODE, UNDISTURBED, find_node
@@ -64,7 +65,7 @@ def other_key(request: web.Request, text: str) -> Path | None:
     """
     if not text:
         return None
-    if request[auth.ROLE] is not auth.Role.ADMIN:
+    if request[auth.IDENTITY].kind is not Kind.ADMIN_TOKEN:
         raise Problem(HTTPStatus.FORBIDDEN, "admin_only", "to name a file of the hub's machine needs the admin token")
     return Path(text)
 

@@ -11,7 +11,8 @@ StoreError
     ├── HoleInStream
     ├── NameTaken
     ├── KeyTaken
-    └── IdempotencyConflict
+    ├── IdempotencyConflict
+    └── UserNameTaken
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from msgspec import Struct
 from hub.rollups import Tier
 from hub.ssh.reach import Reach
 from hub.ssh.record import Record
+from hub.store.access import AccessStore
 from hub.store.log_records import LogFilter, LogPage
 from hub.store.records import (
     Agent,
@@ -98,6 +100,10 @@ class IdempotencyConflict(Conflict):
     """The idempotency key was used for another request."""
 
 
+class UserNameTaken(Conflict):
+    """Another user has this name."""
+
+
 class IngestResult(Struct, frozen=True, kw_only=True):
     """What one batch of events did."""
 
@@ -129,6 +135,10 @@ class StoreStats(Struct, frozen=True, kw_only=True):
 
 class Store(Protocol):
     """Everything the hub keeps."""
+
+    @property
+    def access(self) -> AccessStore:
+        """Who may come in, and what they did."""
 
     def stats(self) -> StoreStats:
         """How the writer fares."""
@@ -380,19 +390,3 @@ class Store(Protocol):
 
     async def usage(self) -> Usage:
         """How much is kept of everything that grows."""
-
-    # --- browsers
-
-    async def add_login_code(self, code_hash: bytes, expires_at_ms: int) -> None:
-        """Store a one-time login code by its SHA-256."""
-
-    async def use_login_code(
-        self, code_hash: bytes, session_hash: bytes, session_expires_at_ms: int, now_ms: int
-    ) -> bool:
-        """Use a code up and open a browser session, in one transaction; False for unknown, used or expired."""
-
-    async def browser_session_valid(self, session_hash: bytes, now_ms: int) -> bool:
-        """Whether a browser session is open."""
-
-    async def end_browser_session(self, session_hash: bytes) -> None:
-        """Close a browser session; closing an unknown one is fine."""

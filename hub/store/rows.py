@@ -7,6 +7,8 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import RowMapping
 
+from hub.access.records import ApiToken, User
+from hub.access.roles import Role
 from hub.ssh.cause import Cause
 from hub.ssh.reach import Basis, Reach, Source, State, Suggestion
 from hub.ssh.record import Origin, Record
@@ -32,6 +34,7 @@ JSON_FIELDS: dict[type[Struct], dict[str, Any]] = {
         "basis": Basis | None,
     },
     Record: {"argv": tuple[str, ...], "origin": Origin, "differs": tuple[str, ...]},
+    ApiToken: {"areas": tuple[str, ...]},
 }
 """Fields kept as JSON text, with their types."""
 ENUM_FIELDS: dict[type[Struct], dict[str, type[StrEnum]]] = {
@@ -39,6 +42,8 @@ ENUM_FIELDS: dict[type[Struct], dict[str, type[StrEnum]]] = {
     Attempt: {"state": AttemptState},
     Reach: {"source": Source, "pinned_by": Source, "state": State, "cause": Cause},
     Record: {"cause": Cause},
+    User: {"role": Role},
+    ApiToken: {"role": Role},
 }
 
 

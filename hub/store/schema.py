@@ -342,25 +342,10 @@ SSH_ATTEMPTS = Table(
     Index(None, "node_id", "id"),
 )
 
-LOGIN_CODES = Table(
-    "login_codes",
-    METADATA,
-    Column("code_hash", LargeBinary, primary_key=True),
-    Column("expires_at_ms", BigInteger, nullable=False),
-)
-
-BROWSER_SESSIONS = Table(
-    "browser_sessions",
-    METADATA,
-    Column("session_hash", LargeBinary, primary_key=True),
-    Column("expires_at_ms", BigInteger, nullable=False),
-)
-
 __all__ = [
     "AGENTS",
     "ARTIFACTS",
     "ATTEMPTS",
-    "BROWSER_SESSIONS",
     "CIRCUITS",
     "ENROLL_TOKENS",
     "EVENTS",
@@ -368,7 +353,6 @@ __all__ = [
     "HUB",
     "HUB_EVENTS",
     "JOBS",
-    "LOGIN_CODES",
     "LOGS",
     "LOG_USAGE",
     "METADATA",

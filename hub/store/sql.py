@@ -45,6 +45,7 @@ from hub.store.records import (
     Usage,
     Volume,
 )
+from hub.store.sql_access import SqlAccess
 from hub.store.sql_intake import Batch, Intake
 from hub.store.sql_samples import SampledAt
 from hub.store.writer import QUEUE_MAX, Writer, complaint
@@ -80,6 +81,7 @@ class SqlStore:
         self.writer = Writer(self._connection, self.intake.forget)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
         self._closed = False
+        self.access = SqlAccess(self.writer.submit, self._read)
 
     async def close(self) -> None:
         """Commit what is queued, then let go of the database."""
@@ -420,25 +422,3 @@ class SqlStore:
             free_bytes=free_bytes,
             rollups_due=sql_history.due_count(connection),
         )
-
-    # --- browsers
-
-    async def add_login_code(self, code_hash: bytes, expires_at_ms: int) -> None:
-        """Store a login code."""
-        await self.writer.submit(lambda c: sql_fleet.add_login_code(c, code_hash, expires_at_ms))
-
-    async def use_login_code(
-        self, code_hash: bytes, session_hash: bytes, session_expires_at_ms: int, now_ms: int
-    ) -> bool:
-        """Use a login code up."""
-        return await self.writer.submit(
-            lambda c: sql_fleet.use_login_code(c, code_hash, session_hash, session_expires_at_ms, now_ms)
-        )
-
-    async def browser_session_valid(self, session_hash: bytes, now_ms: int) -> bool:
-        """Whether a browser session is open."""
-        return await self._read(lambda c: sql_fleet.browser_session_valid(c, session_hash, now_ms))
-
-    async def end_browser_session(self, session_hash: bytes) -> None:
-        """Close a browser session."""
-        await self.writer.submit(lambda c: sql_fleet.end_browser_session(c, session_hash))

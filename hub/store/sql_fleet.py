@@ -1,14 +1,14 @@
-"""Statements about the hub itself, its agents, their sessions and who may log in."""
+"""Statements about the hub itself, its agents, their sessions and enrolment."""
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, insert, select, update
 
 from hub.ids import uuid7
 from hub.store.base import PAGE_MAX
 from hub.store.records import Agent, EnrollRefusal, EnrollToken, Hub, SessionRow, StatusNote
 from hub.store.rows import from_row, to_row
-from hub.store.schema import AGENTS, BROWSER_SESSIONS, ENROLL_TOKENS, HUB, LOGIN_CODES, SESSIONS
+from hub.store.schema import AGENTS, ENROLL_TOKENS, HUB, SESSIONS
 from wire.reasons import Reason
 
 SESSION_LEFT_OPEN = "the hub stopped without closing it"
@@ -214,37 +214,3 @@ def _refusal(token: EnrollToken, now_ms: int) -> EnrollRefusal | None:
     if now_ms >= token.expires_at_ms:
         return EnrollRefusal.EXPIRED
     return EnrollRefusal.USED_UP if token.uses >= token.uses_max else None
-
-
-# --- browsers
-
-
-def add_login_code(connection: Connection, code_hash: bytes, expires_at_ms: int) -> None:
-    """A one-time code."""
-    connection.execute(insert(LOGIN_CODES), {"code_hash": code_hash, "expires_at_ms": expires_at_ms})
-
-
-def use_login_code(
-    connection: Connection, code_hash: bytes, session_hash: bytes, session_expires_at_ms: int, now_ms: int
-) -> bool:
-    """Use a code up and open a browser session. What has expired is swept out on the way."""
-    connection.execute(delete(LOGIN_CODES).where(LOGIN_CODES.c.expires_at_ms <= now_ms))
-    connection.execute(delete(BROWSER_SESSIONS).where(BROWSER_SESSIONS.c.expires_at_ms <= now_ms))
-    used = connection.execute(delete(LOGIN_CODES).where(LOGIN_CODES.c.code_hash == code_hash))
-    if used.rowcount != 1:
-        return False
-    connection.execute(insert(BROWSER_SESSIONS), {"session_hash": session_hash, "expires_at_ms": session_expires_at_ms})
-    return True
-
-
-def browser_session_valid(connection: Connection, session_hash: bytes, now_ms: int) -> bool:
-    """Whether a browser session is open."""
-    expires_at_ms = connection.scalar(
-        select(BROWSER_SESSIONS.c.expires_at_ms).where(BROWSER_SESSIONS.c.session_hash == session_hash)
-    )
-    return expires_at_ms is not None and bool(expires_at_ms > now_ms)
-
-
-def end_browser_session(connection: Connection, session_hash: bytes) -> None:
-    """Close a browser session."""
-    connection.execute(delete(BROWSER_SESSIONS).where(BROWSER_SESSIONS.c.session_hash == session_hash))

@@ -40,7 +40,7 @@ def test_a_service_without_a_home_needs_no_home(tmp_path: Path, monkeypatch: pyt
 
 
 def test_every_field_is_a_documented_setting_and_the_other_way_round() -> None:
-    fields = set(Config.__struct_fields__) - {"listen_host", "listen_port"} | {"listen"}
+    fields = set(Config.__struct_fields__) - {"listen_host", "listen_port", "sources"} | {"listen"}
     assert {setting.name for setting in SETTINGS} == fields
     assert all(setting.help for setting in SETTINGS)
     assert ENVIRONMENT_PREFIX == "PROVEWIRE_"
