@@ -24,6 +24,7 @@ from hub.rollups import Tier
 from hub.ssh.reach import Reach
 from hub.ssh.record import Record
 from hub.store.access import AccessStore
+from hub.store.alerts import AlertStore
 from hub.store.log_records import LogFilter, LogPage
 from hub.store.records import (
     Agent,
@@ -139,6 +140,10 @@ class Store(Protocol):
     @property
     def access(self) -> AccessStore:
         """Who may come in, and what they did."""
+
+    @property
+    def alerts(self) -> AlertStore:
+        """What is wrong, and who is told."""
 
     def stats(self) -> StoreStats:
         """How the writer fares."""

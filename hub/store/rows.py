@@ -9,6 +9,8 @@ from sqlalchemy import RowMapping
 
 from hub.access.records import ApiToken, User
 from hub.access.roles import Role
+from hub.alerts.facts import Rule, Severity
+from hub.alerts.records import Alert, AlertState, Channel, Kind, Notice, NoticeState, Phase, Watched
 from hub.ssh.cause import Cause
 from hub.ssh.reach import Basis, Reach, Source, State, Suggestion
 from hub.ssh.record import Origin, Record
@@ -35,6 +37,8 @@ JSON_FIELDS: dict[type[Struct], dict[str, Any]] = {
     },
     Record: {"argv": tuple[str, ...], "origin": Origin, "differs": tuple[str, ...]},
     ApiToken: {"areas": tuple[str, ...]},
+    Watched: {"bad_starts": tuple[int, ...]},
+    Alert: {"subjects": tuple[str, ...]},
 }
 """Fields kept as JSON text, with their types."""
 ENUM_FIELDS: dict[type[Struct], dict[str, type[StrEnum]]] = {
@@ -44,6 +48,10 @@ ENUM_FIELDS: dict[type[Struct], dict[str, type[StrEnum]]] = {
     Record: {"cause": Cause},
     User: {"role": Role},
     ApiToken: {"role": Role},
+    Watched: {"rule": Rule, "phase": Phase},
+    Alert: {"rule": Rule, "severity": Severity, "state": AlertState},
+    Channel: {"severity": Severity},
+    Notice: {"kind": Kind, "severity": Severity, "state": NoticeState},
 }
 
 

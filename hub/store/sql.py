@@ -46,6 +46,7 @@ from hub.store.records import (
     Volume,
 )
 from hub.store.sql_access import SqlAccess
+from hub.store.sql_alerts import SqlAlerts
 from hub.store.sql_intake import Batch, Intake
 from hub.store.sql_samples import SampledAt
 from hub.store.writer import QUEUE_MAX, Writer, complaint
@@ -82,6 +83,7 @@ class SqlStore:
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="store-reader")
         self._closed = False
         self.access = SqlAccess(self.writer.submit, self._read)
+        self.alerts = SqlAlerts(self.writer.submit, self._read)
 
     async def close(self) -> None:
         """Commit what is queued, then let go of the database."""
