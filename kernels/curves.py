@@ -7,7 +7,7 @@ over ``Fq2 = Fq[u]/(u^2 + 1)``.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 Fq2 = tuple[int, int]
 """An element ``c0 + c1*u`` of the quadratic extension, canonical coordinates below ``q``."""
@@ -28,12 +28,16 @@ class Curve:
         b2: the coefficient ``b`` of the twist over Fq2.
         g1: generator of the first group, affine.
         g2: generator of the second group, affine.
+        g1_cofactor: order of the curve over Fq divided by ``r``.
         g2_cofactor: order of the twist over Fq2 divided by ``r``.
         fq2_xi: the non-residue over which the sextic extension ``Fq2[v]/(v^3 - xi)`` of the pairing is built.
         fr_two_adicity: the largest ``s`` with ``2^s`` dividing ``r - 1``.
         fr_non_residue: the smallest quadratic non-residue of Fr not below 2, from which snarkjs derives its
             roots of unity.
-        bn_parameter: the ``x`` of the family's polynomials; the ate loop of a BN curve runs over ``6x + 2``.
+        family: ``bn`` (Barreto-Naehrig) or ``bls12`` (Barreto-Lynn-Scott of embedding degree 12): the pairing's form.
+        parameter: the ``x`` of the family's polynomials, which may be negative; the ate loop of a BN curve runs over
+            ``6x + 2``, that of a BLS12 curve over ``x``.
+        title: the name in sentences, for example ``BN254``.
     """
 
     name: str
@@ -46,11 +50,14 @@ class Curve:
     b2: Fq2
     g1: tuple[int, int]
     g2: tuple[Fq2, Fq2]
+    g1_cofactor: int
     g2_cofactor: int
     fq2_xi: Fq2
     fr_two_adicity: int
     fr_non_residue: int
-    bn_parameter: int
+    family: Literal["bn", "bls12"]
+    parameter: int
+    title: str
 
     @property
     def g1_bytes(self) -> int:
@@ -111,30 +118,66 @@ BN254: Final = Curve(
             4082367875863433681332203403145435568316851327593401208105741076214120093531,
         ),
     ),
+    g1_cofactor=1,
     # 2q - r
     g2_cofactor=21888242871839275222246405745257275088844257914179612981679871602714643921549,
     fq2_xi=(9, 1),
     fr_two_adicity=28,
     fr_non_residue=5,
-    bn_parameter=_BN254_X,
+    family="bn",
+    parameter=_BN254_X,
+    title="BN254",
 )
 
-CURVES: Final[tuple[Curve, ...]] = (BN254,)
+_BLS12_381_X: Final = -0xD201000000010000
+
+BLS12_381: Final = Curve(
+    name="bls12381",
+    ident="bls12381",
+    # (x - 1)^2 r / 3 + x
+    q=int("1a0111ea397fe69a4b1ba7b6434bacd764774b84f38512bf6730d2a0f6b0f6241eabfffeb153ffffb9feffffffffaaab", 16),
+    # x^4 - x^2 + 1
+    r=0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001,
+    n8q=48,
+    n8r=32,
+    b1=4,
+    # 4 xi
+    b2=(4, 4),
+    g1=(
+        int("17f1d3a73197d7942695638c4fa9ac0fc3688c4f9774b905a14e3a3f171bac586c55e83ff97a1aeffb3af00adb22c6bb", 16),
+        int("08b3f481e3aaa0f1a09e30ed741d8ae4fcf5e095d5d00af600db18cb2c04b3edd03cc744a2888ae40caa232946c5e7e1", 16),
+    ),
+    g2=(
+        (
+            int("024aa2b2f08f0a91260805272dc51051c6e47ad4fa403b02b4510b647ae3d1770bac0326a805bbefd48056c8c121bdb8", 16),
+            int("13e02b6052719f607dacd3a088274f65596bd0d09920b61ab5da61bbdc7f5049334cf11213945d57e5ac7d055d042b7e", 16),
+        ),
+        (
+            int("0ce5d527727d6e118cc9cdc6da2e351aadfd9baa8cbdd3a76d429a695160d12c923ac9cc3baca289e193548608b82801", 16),
+            int("0606c4a02ea734cc32acd2b02bc28b99cb3e287e85a763af267492ab572e99ab3f370d275cec1da1aaa9075ff05f79be", 16),
+        ),
+    ),
+    # the square of x - 1, over 3
+    g1_cofactor=0x396C8C005555E1568C00AAAB0000AAAB,
+    # (x^8 - 4x^7 + 5x^6 - 4x^4 + 6x^3 - 4x^2 - 4x + 13) / 9
+    g2_cofactor=int(
+        "5d543a95414e7f1091d50792876a202cd91de4547085abaa68a205b2e5a7ddfa628f1cb4d9e82ef21537e293a6691ae1"
+        "616ec6e786f0c70cf1c38e31c7238e5",
+        16,
+    ),
+    fq2_xi=(1, 1),
+    fr_two_adicity=32,
+    fr_non_residue=5,
+    family="bls12",
+    parameter=_BLS12_381_X,
+    title="BLS12-381",
+)
+
+CURVES: Final[tuple[Curve, ...]] = (BN254, BLS12_381)
 """Every curve that the prover supports."""
 
-# Recognised, so that a refusal can name it; not supported yet.
-_BLS12_381_Q: Final = int(
-    "1a0111ea397fe69a4b1ba7b6434bacd764774b84f38512bf6730d2a0f6b0f6241eabfffeb153ffffb9feffffffffaaab", 16
-)
-_BLS12_381_R: Final = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
-
-KNOWN_MODULI: Final[dict[int, str]] = {
-    BN254.q: "BN254",
-    BN254.r: "BN254",
-    _BLS12_381_Q: "BLS12-381",
-    _BLS12_381_R: "BLS12-381",
-}
-"""Base and scalar field moduli whose curve has a name, supported or not, for messages."""
+KNOWN_MODULI: Final[dict[int, str]] = {modulus: curve.title for curve in CURVES for modulus in (curve.q, curve.r)}
+"""Base and scalar field moduli and the name of their curve, for messages."""
 
 
 def curve_of_base_modulus(q: int) -> Curve | None:

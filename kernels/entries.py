@@ -9,10 +9,15 @@ from functools import cache
 from typing import Final
 
 from kernels import ROOT
+from kernels.curves import CURVES
 
-ENTRY_FILES: Final[tuple[str, ...]] = ("counters", "bn254_scalar", "bn254_g1", "bn254_g2")
-"""The entry files that a prover needs, without ``.cu``."""
-LAW_FILES: Final[tuple[str, ...]] = ("bn254_laws",)
+CURVE_FILES: Final[dict[str, tuple[str, ...]]] = {
+    curve.ident: tuple(f"{curve.ident}_{family}" for family in ("scalar", "g1", "g2")) for curve in CURVES
+}
+"""The entry files that a prover of each curve needs, without ``.cu``."""
+ENTRY_FILES: Final[tuple[str, ...]] = ("counters", *(file for files in CURVE_FILES.values() for file in files))
+"""The entry files of all provers."""
+LAW_FILES: Final[tuple[str, ...]] = tuple(f"{curve.ident}_laws" for curve in CURVES)
 """Entry files that only tests need."""
 
 _ENTRY: Final = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(\w+)\s*\(([^)]*)\)')
@@ -33,6 +38,16 @@ class Entry:
     name: str
     file: str
     parameters: tuple[str, ...]
+
+
+def file_groups(files: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return entry files in groups that are built and loaded together: each curve's, and before them all others."""
+    curves = {curve.ident for curve in CURVES}
+    groups: dict[str, list[str]] = {"": []}
+    for file in files:
+        ident = file.partition("_")[0]
+        groups.setdefault(ident if ident in curves else "", []).append(file)
+    return [tuple(group) for group in groups.values()]
 
 
 @cache

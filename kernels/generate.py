@@ -1,4 +1,7 @@
-"""Turn the curve parameters of ``kernels/curves.py`` into ``kernels/field/params/*.cuh``.
+"""Turn the curve parameters of ``kernels/curves.py`` into what the compilers read, for each curve.
+
+The limb constants go to ``kernels/field/params``; the types and the entries, the same text for every curve, are made
+from the templates in ``kernels/entry/templates``.
 
 ``make generate`` runs this and must leave no difference: the files are committed, so that a compiler is all a
 node needs, and a test compares them with what this module says now.
@@ -11,6 +14,7 @@ from kernels import ROOT
 from kernels.curves import CURVES, Curve
 
 PARAMS: Final = ROOT / "field" / "params"
+TEMPLATES: Final = ROOT / "entry" / "templates"
 
 _WORD_BITS: Final = 64
 _WORD_MASK: Final = (1 << _WORD_BITS) - 1
@@ -102,16 +106,36 @@ def params_text(curve: Curve) -> str:
     )
 
 
+_TEMPLATE_HEAD: Final = """\
+// DO NOT EDIT. Made from kernels/entry/templates/{template} by kernels/generate.py (make generate).
+// clang-format off
+"""
+
+
+def made_from_templates(curve: Curve) -> dict[Path, str]:
+    """Return the files that a curve gets from the templates, with their text."""
+    made = {}
+    for template in sorted(TEMPLATES.iterdir()):
+        text = template.read_text(encoding="ascii").replace("@ident@", curve.ident).replace("@title@", curve.title)
+        name = template.name.removesuffix(".in")
+        path = (
+            ROOT / "curve" / f"{curve.ident}.cuh" if name == "curve.cuh" else ROOT / "entry" / f"{curve.ident}_{name}"
+        )
+        made[path] = _TEMPLATE_HEAD.format(template=template.name) + text
+    return made
+
+
 def params_path(curve: Curve) -> Path:
     """Return where a curve's parameter file lies."""
     return PARAMS / f"{curve.ident}.cuh"
 
 
 def main() -> None:
-    """Write every parameter file."""
-    PARAMS.mkdir(parents=True, exist_ok=True)
+    """Write every generated file."""
     for curve in CURVES:
-        params_path(curve).write_text(params_text(curve), encoding="ascii")
+        for path, text in {params_path(curve): params_text(curve), **made_from_templates(curve)}.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="ascii")
 
 
 if __name__ == "__main__":

@@ -59,8 +59,10 @@ def _wrong_points(vkey: VerifyingKey, proof: Proof) -> str | None:
     for name, point in (("pi_a", proof.a), ("pi_c", proof.c)):
         if point is not None and not all(0 <= value < curve.q for value in point):
             return f"a coordinate of {name} is not below the base field's modulus"
-        if not first.contains(point):
-            return f"{name} does not lie on the curve"
+        if not first.contains(point) or not first.in_subgroup(point):
+            return (
+                f"{name} does not lie {'on the curve' if not first.contains(point) else 'in the subgroup of order r'}"
+            )
     if proof.b is not None and not all(0 <= value < curve.q for part in proof.b for value in part):
         return "a coordinate of pi_b is not below the base field's modulus"
     if not second.contains(proof.b) or not second.in_subgroup(proof.b):

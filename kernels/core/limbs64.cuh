@@ -9,6 +9,8 @@
 #include <immintrin.h>
 #endif
 
+#include "core/adx.cuh"
+
 namespace provewire {
 
 template <class P>
@@ -79,6 +81,13 @@ struct Limbs {
   // lowest limb, and moves down by it. A call, not inlined: ten of them in one addition of points leave g++ 12
   // too few registers, and take twice the time (Xeon, 2 vCPU, November 2026).
   static HD_CALL void multiply(u64* z, const u64* x, const u64* y) {
+#if defined(PROVEWIRE_ADX)
+    if constexpr (n == 4 || n == 6) {
+      Adx<P>::multiply(z, x, y);
+      reduce_once(z);
+      return;
+    }
+#endif
     u64 t[n] = {};
     UNROLL
     for (u32 i = 0; i < n; ++i) {

@@ -1,3 +1,5 @@
+// DO NOT EDIT. Made from kernels/entry/templates/curve.cuh.in by kernels/generate.py (make generate).
+// clang-format off
 // The types of BN254.
 #pragma once
 

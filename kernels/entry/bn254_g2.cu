@@ -1,3 +1,5 @@
+// DO NOT EDIT. Made from kernels/entry/templates/g2.cu.in by kernels/generate.py (make generate).
+// clang-format off
 // BN254 entries over the second group: sums of points.
 #include "curve/bn254.cuh"
 #include "msm/buckets.cuh"

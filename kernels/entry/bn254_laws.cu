@@ -1,3 +1,5 @@
+// DO NOT EDIT. Made from kernels/entry/templates/laws.cu.in by kernels/generate.py (make generate).
+// clang-format off
 // BN254 entries of the tests: the operations that everything else is made of, on arrays of operands.
 #include "curve/bn254.cuh"
 #include "laws/laws.cuh"

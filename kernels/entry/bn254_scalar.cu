@@ -1,3 +1,5 @@
+// DO NOT EDIT. Made from kernels/entry/templates/scalar.cu.in by kernels/generate.py (make generate).
+// clang-format off
 // BN254 entries over the scalar field: the key's rows, transforms, the quotient, digits of scalars.
 #include "curve/bn254.cuh"
 #include "msm/digits.cuh"

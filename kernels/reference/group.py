@@ -49,12 +49,14 @@ class Group(Generic[E]):
         b: the curve's coefficient.
         generator: a point of order ``order``.
         order: the prime order of the subgroup that proofs live in.
+        cofactor: the order of the curve divided by that.
     """
 
     field: Field[E]
     b: E
     generator: tuple[E, E]
     order: int
+    cofactor: int
 
     def contains(self, point: tuple[E, E] | None) -> bool:
         """Whether a point lies on the curve; infinity does."""
@@ -66,7 +68,7 @@ class Group(Generic[E]):
 
     def in_subgroup(self, point: tuple[E, E] | None) -> bool:
         """Whether a point of the curve lies in the subgroup of prime order."""
-        return self._affine(self._times(point, self.order)) is None
+        return self.cofactor == 1 or self._affine(self._times(point, self.order)) is None
 
     def neg(self, point: tuple[E, E] | None) -> tuple[E, E] | None:
         """Return the inverse of a point."""
@@ -193,9 +195,9 @@ class Group(Generic[E]):
 
 def group1(curve: Curve) -> Group[int]:
     """Return the first group: points over Fq."""
-    return Group(PrimeField(curve.q), curve.b1, curve.g1, curve.r)
+    return Group(PrimeField(curve.q), curve.b1, curve.g1, curve.r, curve.g1_cofactor)
 
 
 def group2(curve: Curve) -> Group[Fq2]:
     """Return the second group: points of the twist over Fq2."""
-    return Group(QuadraticField(curve.q), curve.b2, curve.g2, curve.r)
+    return Group(QuadraticField(curve.q), curve.b2, curve.g2, curve.r, curve.g2_cofactor)

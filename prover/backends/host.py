@@ -6,7 +6,7 @@ The interpreter's lock is free while a kernel runs. What a kernel leaves does no
 import ctypes
 import os
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,8 @@ from typing import Final, Self
 
 import structlog
 
-from kernels.entries import ENTRY_FILES, entries
+from kernels.curves import Curve
+from kernels.entries import CURVE_FILES, ENTRY_FILES, Entry, entries, file_groups
 from prover.backends.base import Buffer, Data, Launch, Traits
 from prover.backends.build import build
 from prover.errors import DeviceError
@@ -74,25 +75,16 @@ class HostBackend:
         self._threads = threads or len(os.sched_getaffinity(0))
         self._planned_as = planned_as
         self._entries = entries(files)
+        self._flags = flags
         self._buffers: dict[int, HostBuffer] = {}
-        self._library = _load(files, flags)
-        self._allocate = self._function("provewire_allocate", ctypes.c_void_p, ctypes.c_uint64)
-        self._release = self._function("provewire_release", None, ctypes.c_void_p)
-        self._zero = self._function("provewire_zero", None, ctypes.c_void_p, ctypes.c_uint64)
-        self._shape = self._function(
-            "provewire_shape",
-            None,
-            ctypes.c_uint64,
-            ctypes.c_uint64,
-            ctypes.c_uint32,
-            ctypes.c_uint64,
-            ctypes.c_uint32,
-        )
-        self._runs = self._function("provewire_entry_runs", ctypes.c_uint64, ctypes.c_char_p)
-        self._launchers = {
-            entry.name: self._function(entry.name, None, *[ctypes.c_uint64] * len(entry.parameters))
-            for entry in self._entries.values()
-        }
+        groups = file_groups(files)
+        self._group_of_file = {file: group for group in groups for file in group}
+        self._libraries: dict[tuple[str, ...], _Library] = {}
+        # A curve's kernels take a while to build: they are, when the first of them is launched.
+        base = self._library(groups[0])
+        self._allocate = base.function("provewire_allocate", ctypes.c_void_p, ctypes.c_uint64)
+        self._release = base.function("provewire_release", None, ctypes.c_void_p)
+        self._zero = base.function("provewire_zero", None, ctypes.c_void_p, ctypes.c_uint64)
 
     @property
     def description(self) -> str:
@@ -161,18 +153,21 @@ class HostBackend:
             DeviceError: there is no such entry.
             ValueError: the number of arguments is not the entry's.
         """
-        launcher = self._launchers.get(entry)
-        if launcher is None:
+        known = self._entries.get(entry)
+        if known is None:
             raise DeviceError(f"the host device was built without the kernel {entry}")
-        expected = len(self._entries[entry].parameters)
+        expected = len(known.parameters)
         if len(arguments) != expected:
             raise ValueError(f"{entry} takes {expected} arguments, not {len(arguments)}")
-        self._shape(launch.blocks_x, launch.blocks_y, launch.threads, launch.shared_bytes, self._threads)
-        launcher(*arguments)
+        library = self._library(self._group_of_file[known.file])
+        library.shape(launch.blocks_x, launch.blocks_y, launch.threads, launch.shared_bytes, self._threads)
+        library.launchers[entry](*arguments)
 
     def runs(self, entry: str) -> int:
         """Return how often an entry has run to its end in this process."""
-        return int(self._runs(entry.encode()))
+        known = self._entries.get(entry)
+        library = self._libraries.get(self._group_of_file[known.file]) if known else None
+        return int(library.runs(entry.encode())) if library else 0
 
     def close(self) -> None:
         """Release every buffer that is left."""
@@ -187,13 +182,17 @@ class HostBackend:
     ) -> None:
         self.close()
 
-    def _function(self, name: str, result: type | None, *arguments: type) -> Callable[..., int]:
-        """Return a function of the library with its types declared."""
-        function = getattr(self._library, name)
-        function.restype = result
-        function.argtypes = list(arguments)
-        typed: Callable[..., int] = function
-        return typed
+    def _library(self, group: tuple[str, ...]) -> "_Library":
+        """Return the kernels of a group of entry files, loaded on first use.
+
+        Raises:
+            DeviceError: they cannot be built or loaded.
+        """
+        library = self._libraries.get(group)
+        if library is None:
+            library = _Library(_load(group, self._flags), entries(group))
+            self._libraries[group] = library
+        return library
 
     def _check_part(self, buffer: Buffer, offset: int, nbytes: int) -> None:
         """Refuse a part that does not lie in a live buffer of this device."""
@@ -201,6 +200,42 @@ class HostBackend:
             raise ValueError("the buffer has been released, or is another device's")
         if offset < 0 or nbytes < 0 or offset + nbytes > buffer.nbytes:
             raise ValueError(f"bytes {offset} to {offset + nbytes} do not lie in a buffer of {buffer.nbytes}")
+
+
+def build_for(curve: Curve) -> Path:
+    """Build what proofs over a curve need, where it is not built yet; return one of the objects.
+
+    Raises:
+        DeviceError: it cannot be built.
+    """
+    return [build(group) for group in file_groups(("counters", *CURVE_FILES[curve.ident]))][-1]
+
+
+class _Library:
+    """A loaded object: its entries, and what its launches need.
+
+    Attributes:
+        shape: sets the shape of the next launch.
+        runs: how often an entry has run.
+        launchers: the entries by name.
+    """
+
+    def __init__(self, loaded: ctypes.CDLL, known: Mapping[str, Entry]) -> None:
+        self._loaded = loaded
+        u32, u64 = ctypes.c_uint32, ctypes.c_uint64
+        self.shape = self.function("provewire_shape", None, u64, u64, u32, u64, u32)
+        self.runs = self.function("provewire_entry_runs", u64, ctypes.c_char_p)
+        self.launchers = {
+            entry.name: self.function(entry.name, None, *[u64] * len(entry.parameters)) for entry in known.values()
+        }
+
+    def function(self, name: str, result: type | None, *arguments: type) -> Callable[..., int]:
+        """Return a function of the library with its types declared."""
+        function = getattr(self._loaded, name)
+        function.restype = result
+        function.argtypes = list(arguments)
+        typed: Callable[..., int] = function
+        return typed
 
 
 def _load(files: tuple[str, ...], flags: tuple[str, ...]) -> ctypes.CDLL:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Final
 
-from kernels.curves import BN254, Curve, Fq2
+from kernels.curves import BLS12_381, BN254, Curve, Fq2
 from kernels.reference.group import E, Group, group1, group2
 from kernels.reference.pairing import G1Point, G2Point, pairing, tower
 from prover.errors import MalformedFile, Mismatch, printable
@@ -31,13 +31,13 @@ PROTOCOL: Final = "groth16"
 Source = str | PathLike[str]
 """The name of what is parsed, for messages."""
 
-_CURVES: Final[Mapping[str, Curve | None]] = {
+_CURVES: Final[Mapping[str, Curve]] = {
     "BN128": BN254,
     "BN254": BN254,
     "ALTBN128": BN254,
-    "BLS12381": None,
+    "BLS12381": BLS12_381,
 }
-"""Names as snarkjs accepts them, punctuation and case apart; None is known and not supported."""
+"""Names as snarkjs accepts them, punctuation and case apart."""
 _DIGITS: Final = re.compile(rf"[0-9]{{1,{DIGITS_MAX}}}")
 _PUNCTUATION: Final = re.compile(r"[^A-Z0-9]")
 
@@ -266,32 +266,35 @@ class _Parser:
 def _check_key(key: VerifyingKey, source: Source) -> None:
     """Check that all points lie in their groups and that the four fixed ones are not infinity."""
     first, second = group1(key.curve), group2(key.curve)
-    _check_point(first, key.alpha1, source, "alpha1")
+    _check_finite(first, key.alpha1, source, "alpha1")
     for name, point in (("beta2", key.beta2), ("gamma2", key.gamma2), ("delta2", key.delta2)):
-        _check_point(second, point, source, name)
-        if not second.in_subgroup(point):
-            raise MalformedFile(source, name, "the point does not lie in the subgroup of order r")
+        _check_finite(second, point, source, name)
     for index, ic in enumerate(key.ic):
-        # The first group has no other subgroup, and infinity is legal here.
-        if not first.contains(ic):
-            raise MalformedFile(source, f"IC[{index}]", "the point does not lie on the curve")
+        _check_point(first, ic, source, f"IC[{index}]")  # infinity is legal here
+
+
+def _check_finite(group: Group[E], point: tuple[E, E] | None, source: Source, name: str) -> None:
+    if point is None:
+        raise MalformedFile(source, name, "is the point at infinity; proofs of such a key prove nothing")
+    _check_point(group, point, source, name)
 
 
 def _check_point(group: Group[E], point: tuple[E, E] | None, source: Source, name: str) -> None:
-    if point is None:
-        raise MalformedFile(source, name, "is the point at infinity; proofs of such a key prove nothing")
     if not group.contains(point):
         raise MalformedFile(source, name, "the point does not lie on the curve")
+    if not group.in_subgroup(point):
+        raise MalformedFile(source, name, "the point does not lie in the subgroup of order r")
 
 
 def _alpha_beta(key: VerifyingKey) -> list[list[list[str]]]:
     """Return the pairing of alpha and beta as snarkjs exports it.
 
-    Its final exponentiation (Fuentes-Castaneda, Knapp, Rodriguez-Henriquez 2011) yields a fixed power of the
-    pairing, which is a pairing as well; verifiers do not read the value.
+    Its final exponentiation (for BN curves that of Fuentes-Castaneda, Knapp, Rodriguez-Henriquez 2011) yields a fixed
+    power of the pairing, which is a pairing as well; verifiers do not read the value.
     """
-    x = key.curve.bn_parameter
-    value = tower(key.curve).power12(pairing(key.curve, key.alpha1, key.beta2), 2 * x * (6 * x * x + 3 * x + 1))
+    x = key.curve.parameter
+    power = 2 * x * (6 * x * x + 3 * x + 1) if key.curve.family == "bn" else 3
+    value = tower(key.curve).power12(pairing(key.curve, key.alpha1, key.beta2), power)
     return [[[str(c0), str(c1)] for c0, c1 in half] for half in value]
 
 
@@ -346,10 +349,7 @@ def _curve_of(document: dict[str, object], source: Source) -> Curve:
     plain = _PUNCTUATION.sub("", name.upper()) if isinstance(name, str) else ""
     if plain not in _CURVES:
         raise MalformedFile(source, "curve", f"{_shown(name)} is no known curve")
-    curve = _CURVES[plain]
-    if curve is None:
-        raise Mismatch(f"{printable(source)}: curve: is {_shown(name)}; only {BN254.name} (BN254) is supported")
-    return curve
+    return _CURVES[plain]
 
 
 def _shown(value: object) -> str:

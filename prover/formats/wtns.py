@@ -45,7 +45,6 @@ class Witness:
 
         Raises:
             MalformedFile: it cannot be read, or a count, size or value is wrong.
-            Mismatch: it belongs to a curve that is not supported.
         """
         container = Container.open(path, magic=b"wtns", version_max=VERSION_MAX)
         try:
@@ -146,11 +145,6 @@ def _read_header(container: Container) -> tuple[Curve, int]:
     prime = int.from_bytes(view[_U32.size : _U32.size + n8], "little")
     curve = curve_of_scalar_modulus(prime)
     if curve is None or curve.n8r != n8:
-        if curve is None and prime in KNOWN_MODULI:
-            raise Mismatch(
-                f"{printable(container.path)}: {field}, prime: the witness is of {KNOWN_MODULI[prime]}; only BN254 is "
-                "supported"
-            )
         raise MalformedFile(
             container.path, f"{field}, prime", f"{prime:#x} in {n8} bytes is the scalar field of no known curve"
         )

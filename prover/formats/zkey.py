@@ -13,7 +13,7 @@ coefficients are stored times R^2: the bytes are the kernels' limbs. Nothing is 
 | 7       | B, second group                | n_vars                 |
 | 8       | C, first group                 | n_vars - n_public - 1  |
 | 9       | H, first group                 | domain_size            |
-| 10      | contributions                  | optional, not read     |
+| 10      | contributions                  | optional; only counted |
 """
 
 import struct
@@ -23,7 +23,7 @@ from os import PathLike
 from types import TracebackType
 from typing import Final, Self
 
-from kernels.curves import KNOWN_MODULI, Curve, curve_of_base_modulus
+from kernels.curves import Curve, curve_of_base_modulus
 from prover.errors import MalformedFile, Mismatch, printable
 from prover.formats.container import Container, section_field
 from prover.formats.limbs import WORD_BYTES, element_out_of_range, index_out_of_range
@@ -44,6 +44,8 @@ GROTH16: Final = 1
 _PROTOCOL: Final = (1, "protocol")
 _HEADER: Final = (2, "header")
 _COEFFICIENTS: Final = (4, "coefficients")
+_CONTRIBUTIONS: Final = (10, "contributions")
+_CIRCUIT_HASH_BYTES: Final = 64
 _U32: Final = struct.Struct("<I")
 _COUNTS: Final = struct.Struct("<III")
 _MATRICES: Final = 2
@@ -140,6 +142,16 @@ class ZKey:
         except BaseException:
             container.close()
             raise
+
+    def contributions(self) -> int | None:
+        """Return how many contributions the file says its key had, unverified; None where it does not say."""
+        view = self._container.optional_section(*_CONTRIBUTIONS)
+        if view is None:
+            return None
+        if len(view) < _CIRCUIT_HASH_BYTES + _U32.size:
+            field = section_field(*_CONTRIBUTIONS)
+            raise MalformedFile(self.path, field, f"has {len(view)} bytes, too few for the number of contributions")
+        return int(_U32.unpack_from(view, _CIRCUIT_HASH_BYTES)[0])
 
     def sha256(self) -> str:
         """Return the SHA-256 of the file in hexadecimal: the circuit's name."""
@@ -245,10 +257,6 @@ def _read_header(container: Container) -> _Header:
     position, r, n8r = _read_modulus(container.path, f"{field}, r", view, position)
     curve = curve_of_base_modulus(q)
     if curve is None or (curve.n8q, curve.n8r, curve.r) != (n8q, n8r, r):
-        if curve is None and q in KNOWN_MODULI and KNOWN_MODULI.get(r) == KNOWN_MODULI[q]:
-            raise Mismatch(
-                f"{printable(container.path)}: {field}, q: the key is of {KNOWN_MODULI[q]}; only BN254 is supported"
-            )
         wrong = "q" if curve is None else "r"
         raise MalformedFile(
             container.path, f"{field}, {wrong}", "q and r are not the moduli of any known curve; the file is damaged"

@@ -3,17 +3,26 @@
 from functools import cache
 from typing import Any
 
-from py_ecc import optimized_bn128 as py_ecc
+from py_ecc import optimized_bls12_381, optimized_bn128
 
-GENERATORS: dict[str, Any] = {"g1": py_ecc.G1, "g2": py_ecc.G2}
-INFINITY: dict[str, Any] = {"g1": py_ecc.Z1, "g2": py_ecc.Z2}
+from kernels.curves import BN254, Curve
+
+ORACLES: dict[str, Any] = {"bn254": optimized_bn128, "bls12381": optimized_bls12_381}
+"""The curves by py_ecc."""
 
 
-def to_affine(point: Any) -> Any:
+def generator(group: str, curve: Curve = BN254) -> Any:
+    """The generator as py_ecc keeps it."""
+    oracle = ORACLES[curve.ident]
+    return oracle.G1 if group == "g1" else oracle.G2
+
+
+def to_affine(point: Any, curve: Curve = BN254) -> Any:
     """A point of py_ecc as coordinates, None for infinity."""
-    if py_ecc.is_inf(point):
+    oracle = ORACLES[curve.ident]
+    if oracle.is_inf(point):
         return None
-    return tuple(_value(coordinate) for coordinate in py_ecc.normalize(point))
+    return tuple(_value(coordinate) for coordinate in oracle.normalize(point))
 
 
 def _value(element: Any) -> Any:
@@ -22,22 +31,23 @@ def _value(element: Any) -> Any:
 
 
 @cache
-def multiples(group: str, count: int) -> tuple[Any, ...]:
+def multiples(group: str, count: int, curve: Curve = BN254) -> tuple[Any, ...]:
     """0 G, 1 G, ... as py_ecc keeps them."""
-    generator = GENERATORS[group]
-    points = [INFINITY[group]]
+    oracle = ORACLES[curve.ident]
+    step = generator(group, curve)
+    points = [oracle.Z1 if group == "g1" else oracle.Z2]
     for _ in range(count - 1):
-        points.append(py_ecc.add(points[-1], generator))
+        points.append(oracle.add(points[-1], step))
     return tuple(points)
 
 
 @cache
-def affine_multiples(group: str, count: int) -> tuple[Any, ...]:
+def affine_multiples(group: str, count: int, curve: Curve = BN254) -> tuple[Any, ...]:
     """The same, affine; 0 G is None."""
-    return tuple(to_affine(point) for point in multiples(group, count))
+    return tuple(to_affine(point, curve) for point in multiples(group, count, curve))
 
 
 @cache
-def times_generator(group: str, scalar: int) -> Any:
+def times_generator(group: str, scalar: int, curve: Curve = BN254) -> Any:
     """A multiple of the generator by py_ecc, affine."""
-    return to_affine(py_ecc.multiply(GENERATORS[group], scalar % py_ecc.curve_order))
+    return to_affine(ORACLES[curve.ident].multiply(generator(group, curve), scalar % curve.r), curve)

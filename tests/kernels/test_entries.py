@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernels import ROOT
+from kernels.curves import CURVES
 from kernels.entries import ENTRY_FILES, LAW_FILES, entries
 from kernels.generate import PARAMS
 from prover import circuits
@@ -18,6 +19,7 @@ from prover.formats.zkey import ZKey
 from prover.groth16 import prove
 from prover.plan import flat
 from tests.kernels.operands import GPU
+from tests.prover.toy import MIXED, mixed_witness, setup, wtns
 
 SOURCES = sorted(path for path in ROOT.rglob("*") if path.suffix in {".cu", ".cuh", ".cpp"})
 FILES = sorted(path.stem for path in (ROOT / "entry").glob("*.cu"))
@@ -30,12 +32,18 @@ NAMES = [
 
 
 @pytest.fixture(scope="module")
-def ran() -> dict[str, int]:
-    """How often each entry ran in one proof, planned as for a GPU, and one launch of each law."""
+def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """How often each entry ran in one proof of each curve, planned as for a GPU, and one launch of each law."""
     runs: dict[str, int] = {}
+    folder = tmp_path_factory.mktemp("entries")
     with HostBackend(planned_as=GPU) as backend:
         with ZKey.open(circuits.ZKEY) as zkey, Witness.open(circuits.WITNESS) as witness:
             prove(zkey, witness, backend)
+        for curve in CURVES[1:]:
+            (folder / "k.zkey").write_bytes(setup(MIXED, curve=curve).file())
+            (folder / "w.wtns").write_bytes(wtns(mixed_witness(curve=curve), curve.r).file())
+            with ZKey.open(folder / "k.zkey") as zkey, Witness.open(folder / "w.wtns") as witness:
+                prove(zkey, witness, backend)
         runs.update({name: backend.runs(name) for name in entries(ENTRY_FILES)})
     with HostBackend(files=LAW_FILES) as backend:
         with Scope(backend) as scope:

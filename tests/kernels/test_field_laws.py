@@ -5,14 +5,14 @@ from random import Random
 from typing import Any
 
 import pytest
-from py_ecc.fields import optimized_bn128_FQ2
+from py_ecc.fields import optimized_bls12_381_FQ2, optimized_bn128_FQ2
 from py_ecc.fields.optimized_field_elements import FQ
 
-from kernels.curves import BN254
+from kernels.curves import CURVES, Curve
 from prover.backends.base import Scope
 from prover.backends.host import HostBackend
 from prover.plan import flat
-from tests.kernels.operands import OPERANDS, from_montgomery, montgomery, numbers, pairs, plain
+from tests.kernels.operands import OPERANDS, from_montgomery, montgomery, numbers, pairs, plain, size_of
 
 OPERATIONS = (
     "add",
@@ -26,7 +26,11 @@ OPERATIONS = (
     "from_plain",
     "equal",
 )
-MODULI = {"fq": BN254.q, "fr": BN254.r}
+MODULI = {
+    f"{curve.ident}_law_{field}": modulus for curve in CURVES for field, modulus in (("fq", curve.q), ("fr", curve.r))
+}
+"""Entry to modulus."""
+EXTENSIONS: dict[str, Any] = {"bn254": optimized_bn128_FQ2, "bls12381": optimized_bls12_381_FQ2}
 
 ORACLE: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda x, y: x + y,
@@ -58,18 +62,18 @@ def test_prime_field_operations(laws: HostBackend, name: str, operation: str) ->
     operands = pairs(modulus)
     assert len(operands) >= OPERANDS
     x, y = zip(*operands, strict=True)
-    octets = run(laws, f"bn254_law_{name}", operation, montgomery(x, modulus), montgomery(y, modulus), len(x))
+    octets = run(laws, name, operation, montgomery(x, modulus), montgomery(y, modulus), len(x))
     field = py_ecc_field(modulus)
     expected = [int(ORACLE[operation](field(a), field(b))) for a, b in operands]
     assert from_montgomery(octets, modulus) == expected
-    assert max(numbers(octets)) < modulus, "every element is kept below the modulus"
+    assert max(numbers(octets, size_of(modulus))) < modulus, "every element is kept below the modulus"
 
 
 @pytest.mark.parametrize("name", MODULI)
 def test_prime_field_inverse(laws: HostBackend, name: str) -> None:
     modulus = MODULI[name]
     values = [x for x, _ in pairs(modulus)]
-    octets = run(laws, f"bn254_law_{name}", "inverse", montgomery(values, modulus), b"\0" * 32, len(values))
+    octets = run(laws, name, "inverse", montgomery(values, modulus), b"\0" * size_of(modulus), len(values))
     found = from_montgomery(octets, modulus)
     field = py_ecc_field(modulus)
     for value, inverse in zip(values, found, strict=True):
@@ -81,9 +85,13 @@ def test_prime_field_inverse(laws: HostBackend, name: str) -> None:
 def test_conversion_in_and_out_of_montgomery_form(laws: HostBackend, name: str) -> None:
     modulus = MODULI[name]
     values = [x for x, _ in pairs(modulus)]
-    entry, count = f"bn254_law_{name}", len(values)
-    assert run(laws, entry, "from_plain", plain(values), b"\0" * 32, count) == montgomery(values, modulus)
-    assert run(laws, entry, "to_plain", montgomery(values, modulus), b"\0" * 32, count) == plain(values)
+    entry, count = name, len(values)
+    assert run(
+        laws, entry, "from_plain", plain(values, size_of(modulus)), b"\0" * size_of(modulus), count
+    ) == montgomery(values, modulus)
+    assert run(laws, entry, "to_plain", montgomery(values, modulus), b"\0" * size_of(modulus), count) == plain(
+        values, size_of(modulus)
+    )
 
 
 @pytest.mark.parametrize("name", MODULI)
@@ -91,42 +99,45 @@ def test_equality(laws: HostBackend, name: str) -> None:
     modulus = MODULI[name]
     # Neighbours differ in one limb only.
     operands = [(x, x) for x, _ in pairs(modulus, OPERANDS // 2)] + [
-        (x, (x + (1 << 32 * limb)) % modulus) for limb in range(8) for x, _ in pairs(modulus, OPERANDS // 16)
+        (x, (x + (1 << 32 * limb)) % modulus)
+        for limb in range(size_of(modulus) // 4)
+        for x, _ in pairs(modulus, OPERANDS // 16)
     ]
     x, y = zip(*operands, strict=True)
-    octets = run(laws, f"bn254_law_{name}", "equal", montgomery(x, modulus), montgomery(y, modulus), len(x))
+    octets = run(laws, name, "equal", montgomery(x, modulus), montgomery(y, modulus), len(x))
     assert from_montgomery(octets, modulus) == [int(a == b) for a, b in operands]
 
 
-def extension_operands(count: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+def extension_operands(count: int, modulus: int) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Pairs of elements of the extension, of the same edge and random values as the prime field's."""
-    values = [value for pair in pairs(BN254.q, count) for value in pair]
+    values = [value for pair in pairs(modulus, count) for value in pair]
     Random("extension").shuffle(values)
     return [((a, b), (c, d)) for a, b, c, d in zip(*[iter(values)] * 4, strict=False)]
 
 
-def flatten(elements: Sequence[tuple[int, int]]) -> bytes:
-    return montgomery([value for element in elements for value in element], BN254.q)
+def flatten(elements: Sequence[tuple[int, int]], modulus: int) -> bytes:
+    return montgomery([value for element in elements for value in element], modulus)
 
 
+@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.ident)
 @pytest.mark.parametrize("operation", ORACLE)
-def test_extension_operations(laws: HostBackend, operation: str) -> None:
-    operands = extension_operands(OPERANDS)
+def test_extension_operations(laws: HostBackend, operation: str, curve: Curve) -> None:
+    q, element = curve.q, EXTENSIONS[curve.ident]
+    operands = extension_operands(OPERANDS, q)
     assert len(operands) >= OPERANDS
     x, y = zip(*operands, strict=True)
-    found = from_montgomery(run(laws, "bn254_law_fq2", operation, flatten(x), flatten(y), len(x)), BN254.q)
-    expected = [
-        int(value)
-        for a, b in operands
-        for value in ORACLE[operation](optimized_bn128_FQ2(a), optimized_bn128_FQ2(b)).coeffs
-    ]
-    assert found == expected
+    octets = run(laws, f"{curve.ident}_law_fq2", operation, flatten(x, q), flatten(y, q), len(x))
+    expected = [int(value) for a, b in operands for value in ORACLE[operation](element(a), element(b)).coeffs]
+    assert from_montgomery(octets, q) == expected
 
 
-def test_extension_inverse(laws: HostBackend) -> None:
-    values = [(0, 0), *[x for x, _ in extension_operands(OPERANDS)]]
-    octets = run(laws, "bn254_law_fq2", "inverse", flatten(values), b"\0" * 64, len(values))
-    found = from_montgomery(octets, BN254.q)
+@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.ident)
+def test_extension_inverse(laws: HostBackend, curve: Curve) -> None:
+    q, element = curve.q, EXTENSIONS[curve.ident]
+    values = [(0, 0), *[x for x, _ in extension_operands(OPERANDS, q)]]
+    entry = f"{curve.ident}_law_fq2"
+    octets = run(laws, entry, "inverse", flatten(values, q), b"\0" * 2 * size_of(q), len(values))
+    found = from_montgomery(octets, q)
     assert found[:2] == [0, 0]
     for value, inverse in zip(values[1:], zip(found[2::2], found[3::2], strict=True), strict=True):
-        assert optimized_bn128_FQ2(value) * optimized_bn128_FQ2(inverse) == optimized_bn128_FQ2.one()
+        assert element(value) * element(inverse) == element.one()

@@ -162,7 +162,7 @@ MIXED = Circuit(
     n_vars=7,
     n_public=2,
     constraints=[
-        ({3: 1, 4: 5}, {3: 1, 0: BN254.r - 2}, {5: 1}),
+        ({3: 1, 4: 5}, {3: 1, 0: -2}, {5: 1}),
         ({5: 1}, {5: 1}, {1: 1}),
         ({1: 1, 2: 3}, {0: 1}, {6: 1}),
     ],
@@ -171,9 +171,9 @@ MIXED = Circuit(
 """Two public wires, a linear constraint, terms with repeated records; domain of eight rows."""
 
 
-def mixed_witness(x: int = BN254.r - 5, y: int = 1 << 200, z: int = 9) -> list[int]:
+def mixed_witness(x: int = BN254.r - 5, y: int = 1 << 200, z: int = 9, curve: Curve = BN254) -> list[int]:
     """Return a witness of `MIXED` for private wires 3 and 4 and public wire 2."""
-    r = BN254.r
+    r = curve.r
     wire5 = (x + 5 * y) * (x - 2) % r
     wire1 = wire5 * wire5 % r
     return [1, wire1, z, x, y, wire5, (wire1 + 3 * z) % r]

@@ -1,7 +1,8 @@
+from py_ecc import bls12_381 as py_ecc_bls12_381
 from py_ecc import bn128 as py_ecc_bn128
-from py_ecc.fields import bn128_FQ, bn128_FQ2
+from py_ecc.fields import bls12_381_FQ, bls12_381_FQ2, bn128_FQ, bn128_FQ2
 
-from kernels.curves import BN254
+from kernels.curves import BLS12_381, BN254
 from kernels.reference.field import FQ12_ONE, Fq12
 from kernels.reference.group import group1, group2
 from kernels.reference.pairing import pairing, pairing_product_is_one, tower
@@ -43,3 +44,22 @@ def test_a_product_of_pairings_is_recognised() -> None:
         BN254, [(G1.multiply(p, 6), BN254.g2), (minus, G2.multiply(BN254.g2, 4)), (G1.multiply(minus, 2), BN254.g2)]
     )
     assert not pairing_product_is_one(BN254, [(p, BN254.g2), (minus, G2.multiply(BN254.g2, 2))])
+
+
+def test_the_pairing_of_bls12_381_is_py_eccs_inverse() -> None:
+    """Theirs leaves out that x is negative, which inverts every value."""
+    curve = BLS12_381
+    p, q = group1(curve).multiply(curve.g1, 0xABCDEF), group2(curve).multiply(curve.g2, 0x123456789)
+    assert p is not None
+    assert q is not None
+    theirs = py_ecc_bls12_381.pairing(
+        (bls12_381_FQ2(q[0]), bls12_381_FQ2(q[1])), (bls12_381_FQ(p[0]), bls12_381_FQ(p[1]))
+    )
+    coeffs = [int(value) for value in theirs.coeffs]
+    pairs = [((coeffs[k] + coeffs[k + 6]) % curve.q, coeffs[k + 6]) for k in range(6)]
+    expected: Fq12 = (pairs[0], pairs[2], pairs[4]), (pairs[1], pairs[3], pairs[5])
+    found = pairing(curve, p, q)
+    assert tower(curve).mul12(found, expected) == FQ12_ONE
+    one = pairing(curve, curve.g1, curve.g2)
+    assert found == tower(curve).power12(one, 0xABCDEF * 0x123456789)
+    assert tower(curve).power12(one, curve.r) == FQ12_ONE != one

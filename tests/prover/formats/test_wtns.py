@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.curves import BN254
+from kernels.curves import BLS12_381, BN254
 from prover import circuits
 from prover.errors import MalformedFile, Mismatch, ProverError
 from prover.formats.plain import plain_witness
@@ -16,7 +16,6 @@ from prover.formats.zkey import ZKey
 from tests.prover.toy import MIXED, Sections, mixed_witness, setup, wtns
 
 VALUES = mixed_witness()
-BLS12_381_R = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
 
 
 Read = Callable[[bytes], Witness]
@@ -93,9 +92,10 @@ def test_each_damaged_field_is_named(read: Read, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_a_witness_of_another_curve_is_refused_by_name(read: Read) -> None:
-    with pytest.raises(Mismatch, match=r"prime: the witness is of BLS12-381; only BN254"):
-        read(wtns(VALUES, prime=BLS12_381_R).file())
+def test_a_witness_of_the_other_curve(read: Read) -> None:
+    with read(wtns([1, BLS12_381.r - 1], prime=BLS12_381.r).file()) as witness:
+        assert witness.curve is BLS12_381
+        assert witness.value(1) == BLS12_381.r - 1
 
 
 def test_the_largest_value_is_read(read: Read) -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernels.curves import BN254
+from kernels.curves import BLS12_381, BN254
 from prover import circuits
 from prover.errors import MalformedFile, Mismatch, ProverError
 from prover.formats import zkey as zkey_module
@@ -18,9 +18,6 @@ from tests.prover.toy import AS_FRESH_SETUP, ASCENDING, MIXED, MULTIPLY, Section
 
 SECTIONS = setup(MIXED).payloads
 COUNTS_AT = 2 * (4 + 32)
-
-BLS12_381_Q = 0x1A0111EA397FE69A4B1BA7B6434BACD764774B84F38512BF6730D2A0F6B0F6241EABFFFEB153FFFFB9FEFFFFFFFFAAAB
-BLS12_381_R = 0x73EDA753299D7D483339D80809A1D80553BDA402FFFE5BFEFFFFFFFF00000001
 
 
 Read = Callable[[bytes], ZKey]
@@ -177,10 +174,16 @@ def test_keys_of_other_proof_systems_are_refused_by_name(read: Read, number: int
     assert caught.value.exit_code == 3
 
 
-def test_a_key_of_another_curve_is_refused_by_name(read: Read) -> None:
-    header = struct.pack("<I", 48) + BLS12_381_Q.to_bytes(48, "little")
-    header += struct.pack("<I", 32) + BLS12_381_R.to_bytes(32, "little") + bytes(12 + 9 * 96)
-    with pytest.raises(Mismatch, match=r"section 2 \(header\), q: the key is of BLS12-381"):
+def test_a_key_of_the_other_curve(read: Read) -> None:
+    with read(setup(MULTIPLY, curve=BLS12_381).file()) as key:
+        assert key.curve is BLS12_381
+        assert vkey_from_zkey(key).curve is BLS12_381
+
+
+def test_a_header_with_the_moduli_of_two_curves_is_refused(read: Read) -> None:
+    header = struct.pack("<I", 48) + BLS12_381.q.to_bytes(48, "little")
+    header += struct.pack("<I", 32) + BN254.r.to_bytes(32, "little") + bytes(12 + 9 * 96)
+    with pytest.raises(MalformedFile, match=r"section 2 \(header\), r: q and r are not the moduli"):
         read(Sections({**SECTIONS, 2: header}).file())
 
 

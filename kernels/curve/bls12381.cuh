@@ -1,0 +1,22 @@
+// DO NOT EDIT. Made from kernels/entry/templates/curve.cuh.in by kernels/generate.py (make generate).
+// clang-format off
+// The types of BLS12-381.
+#pragma once
+
+#include "curve/affine.cuh"
+#include "curve/xyzz.cuh"
+#include "field/ext2.cuh"
+#include "field/mont.cuh"
+#include "field/params/bls12381.cuh"
+
+namespace provewire::bls12381 {
+
+using Fr = Mont<FrParams>;
+using Fq = Mont<FqParams>;
+using Fq2 = Ext2<Fq>;
+using G1 = Affine<Fq>;
+using G2 = Affine<Fq2>;
+using G1Sum = Xyzz<Fq>;
+using G2Sum = Xyzz<Fq2>;
+
+}  // namespace provewire::bls12381

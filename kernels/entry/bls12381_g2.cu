@@ -1,0 +1,28 @@
+// DO NOT EDIT. Made from kernels/entry/templates/g2.cu.in by kernels/generate.py (make generate).
+// clang-format off
+// BLS12-381 entries over the second group: sums of points.
+#include "curve/bls12381.cuh"
+#include "msm/buckets.cuh"
+#include "msm/reduce.cuh"
+
+using namespace provewire;
+using namespace provewire::bls12381;
+
+extern "C" __global__ void bls12381_g2_accumulate(const G2* points, const u32* sorted, u64 entries, const u32* ends,
+                                               u64 n_buckets, u64 run, G2Sum* buckets, G2Sum* partials,
+                                               u32* partial_buckets) {
+  RUN(Accumulate<Fq2>{points, sorted, entries, ends, n_buckets, run, buckets, partials, partial_buckets});
+}
+
+extern "C" __global__ void bls12381_g2_fix_up(const G2Sum* sums, const u32* sum_buckets, u64 count, u64 run,
+                                           G2Sum* buckets, G2Sum* partials, u32* partial_buckets) {
+  RUN(FixUp<Fq2>{sums, sum_buckets, count, run, buckets, partials, partial_buckets});
+}
+
+extern "C" __global__ void bls12381_g2_reduce_buckets(const G2Sum* buckets, u64 window_buckets, G2Sum* out) {
+  RUN(ReduceBuckets<Fq2>{buckets, window_buckets, out});
+}
+
+extern "C" __global__ void bls12381_g2_join_windows(const G2Sum* sums, u64 slices, u64 windows, u64 window_bits, G2* out) {
+  RUN(JoinWindows<Fq2>{sums, slices, windows, window_bits, out});
+}
