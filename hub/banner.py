@@ -80,7 +80,8 @@ def banner(
         problems: what is wrong on the hub's own side of ssh.
     """
     lines = [_incident(incident, problems) for incident in incidents]
-    lines += [_problem(problem) for problem in problems if problem.cause not in {one.cause for one in incidents}]
+    causes = {incident.cause for incident in incidents}
+    lines += [_problem(problem) for problem in problems if problem.lasts and problem.cause not in causes]
     told = {node_id for incident in incidents for node_id in incident.nodes}
     groups: dict[str, list[tuple[str, Ailing, Trouble]]] = {}
     for node_id, node in ailing.items():

@@ -16,6 +16,7 @@ from hub.ssh import ladder
 from hub.ssh.ladder import Rung
 from wire.engines import EngineJobState, EngineReading, EngineState
 from wire.status import NodeStatus, WorkerReading, WorkerState
+from wire.text import clipped
 
 
 class Heard(StrEnum):
@@ -83,6 +84,8 @@ class Sentence(Struct, frozen=True, kw_only=True):
     """The cause was seen; False: it is likely, or not known yet, and the words say so."""
 
 
+TEXT_CHARS_MAX = 1000
+"""Of what is shown: parts of it are a node's own words."""
 HEARD = {
     NodeState.ONLINE: Heard.LIVE,
     NodeState.STALE: Heard.STALE,
@@ -106,8 +109,8 @@ def sentence(facts: Facts) -> Sentence:
         words.insert(sum(trouble.severity > Severity.INFO for trouble in found), does_text)
     return Sentence(
         state=first.state,
-        text="; ".join(words),
-        cause=first.cause,
+        text=clipped("; ".join(words), TEXT_CHARS_MAX),
+        cause=clipped(first.cause, TEXT_CHARS_MAX),
         remedy=first.remedy,
         severity=first.severity,
         since_ms=first.since_ms,

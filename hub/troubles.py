@@ -15,6 +15,7 @@ from hub.ssh.reach import State
 from wire.engines import EngineState
 from wire.readings import GpuReading, GpuState
 from wire.status import NodeStatus, WorkerState
+from wire.text import clipped
 
 Item = TypeVar("Item")
 
@@ -27,6 +28,8 @@ INODES_MIN = 1000
 PERCENT = 100.0
 GIB = 1 << 30
 NAMED_MAX = 4
+CAUSE_CHARS_MAX = 512
+"""Of a node's own words."""
 AUTHENTICATION = frozenset({Cause.IDENTITY_REFUSED, Cause.NO_IDENTITY, Cause.TOO_MANY_FAILURES})
 """Refusals that a key of the hub's that was replaced may explain."""
 
@@ -91,7 +94,7 @@ def _double(facts: Facts) -> Iterator[Trouble]:
         state="duplicate_identity",
         text="a copy of this node knocks with its key and is sent away",
         severity=Severity.WARN,
-        cause=facts.double_detail,
+        cause=clipped(facts.double_detail, CAUSE_CHARS_MAX),
         remedy="Enrol the copy anew: at the copy, stop the agent, empty its data directory, and start it with a fresh "
         "token (`provewire enroll`). This node is left as it is.",
         since_ms=facts.since.get("duplicate_identity"),
@@ -121,7 +124,7 @@ def _cards(facts: Facts) -> Iterator[Trouble]:
             state=slot,
             text=text,
             severity=meaning.severity,
-            cause=next((card.detail for card in found if card.detail), ""),
+            cause=clipped(next((card.detail for card in found if card.detail), ""), CAUSE_CHARS_MAX),
             remedy=meaning.remedy.replace("NODE", facts.called).replace("INDEX", str(found[0].index)),
             since_ms=since_ms,
         )
@@ -148,7 +151,7 @@ def _workers(facts: Facts) -> Iterator[Trouble]:
             state=f"worker_{state.value}",
             text=f"the worker of {named} {'is ' if state is WorkerState.DOWN else ''}{words}",
             severity=Severity.BAD if len(found) == len(workers) else Severity.WARN,
-            cause=next((worker.detail for worker in found if worker.detail), ""),
+            cause=clipped(next((worker.detail for worker in found if worker.detail), ""), CAUSE_CHARS_MAX),
             remedy="The agent starts a worker that is down again by itself; what it logged: "
             f"`provewire logs {facts.called} --level warning`."
             if state is WorkerState.DOWN
@@ -192,7 +195,7 @@ def _engines(facts: Facts) -> Iterator[Trouble]:
             key=engine.engine,
             text=f"{engine.engine}-daemon {words}{since}",
             severity=severity,
-            cause=engine.detail,
+            cause=clipped(engine.detail, CAUSE_CHARS_MAX),
             remedy=remedy,
             since_ms=since_ms,
         )

@@ -6,16 +6,22 @@ and for all nodes in turn every few seconds, since readings and the mere passing
 
 import asyncio
 
+import structlog
 from aiohttp import web
 
 from hub import ports
 from hub.api.node_facts import facts_of
 from hub.api.sentences import LightsView, SentenceView, lights_view, sentence_view
 from hub.banner import Ailing, Line, banner
-from hub.bus import IncidentsChanged, NodeChanged, NodeGone, Resync
-from hub.facts import Severity, Trouble, slot
+from hub.bus import IncidentsChanged, NodeChanged, NodeGone, Resync, SshAttempted
+from hub.facts import Facts, Severity, Trouble, slot
 from hub.registry import Node
 from hub.sentence import all_troubles, lights, sentence
+from hub.ssh.answers import Answer, fingerprint_sent, who
+from hub.ssh.cause import Cause
+from hub.store.base import StoreError
+
+log = structlog.get_logger(__name__)
 
 SWEEP_S = 5.0
 """Between two looks at all nodes."""
@@ -24,7 +30,7 @@ GATHER_S = 0.3
 NODES_AT_ONCE = 20
 """Looked at before others get their turn on the loop."""
 
-KINDS = (NodeChanged, NodeGone, IncidentsChanged)
+KINDS = (NodeChanged, NodeGone, SshAttempted, IncidentsChanged)
 
 
 class Ailments:
@@ -35,6 +41,8 @@ class Ailments:
         self._ailing: dict[str, Ailing] = {}
         self._since: dict[str, dict[str, int | None]] = {}
         """None of what was there when this hub first looked."""
+        self._answers: dict[str, Answer] = {}
+        """Who answers where another host key does than the pinned one."""
         self._dirty = asyncio.Event()
         self.lines: list[Line] = []
         """The banner as last told."""
@@ -53,6 +61,8 @@ class Ailments:
                         match message:
                             case NodeChanged(node=node, of_state=True):
                                 self.look(node)
+                            case SshAttempted(agent_id=agent_id, attempt=attempt):
+                                await self._attempted(agent_id, attempt)
                             case NodeGone(agent_id=agent_id):
                                 self._forget(agent_id)
                             case IncidentsChanged() | Resync():
@@ -60,11 +70,16 @@ class Ailments:
                 for helper in helpers:
                     helper.cancel()
 
+    def facts(self, node: Node) -> Facts:
+        """What is known of a node now."""
+        return facts_of(self._app, node, since=self.since(node.id), answer=self._answers.get(node.id))
+
     def look(self, node: Node) -> None:
-        """Look at one node anew."""
-        facts = facts_of(self._app, node, self.since(node.id))
+        """Look at one node anew; whoever looks on is told of what only the time, or this look, has changed."""
+        facts = self.facts(node)
         found = all_troubles(facts)
-        self._remember(node.id, found, heard=facts.heard, now_ms=facts.now_ms)
+        if self._remember(node.id, found, heard=facts.heard, now_ms=facts.now_ms):
+            found = all_troubles(self.facts(node))
         ailing = tuple(trouble for trouble in found if trouble.severity > Severity.INFO)
         now = Ailing(node.name, ailing) if ailing else None
         if now == self._ailing.get(node.id):
@@ -74,19 +89,38 @@ class Ailments:
         else:
             self._ailing[node.id] = now
         self._dirty.set()
+        self._app[ports.BUS].publish(NodeChanged(node, jobs=False))
 
-    def _remember(self, node_id: str, found: list[Trouble], *, heard: bool, now_ms: int) -> None:
-        """Beginnings. What a node is not heard of keeps its own: it is not over, it is not told."""
+    async def _attempted(self, node_id: str, attempt: str) -> None:
+        """See who answered, where it was not the node."""
+        if self._app[ports.SSH].readiness(node_id).cause is not Cause.HOST_KEY_CHANGED:
+            self._answers.pop(node_id, None)
+        else:
+            try:
+                record = await self._app[ports.STORE].ssh_attempt(attempt)
+            except StoreError as error:
+                log.warning("who answers in place of a node could not be read", node=node_id, error=str(error))
+                return
+            sent = "" if record is None else fingerprint_sent(record.stderr)
+            if sent:
+                self._answers[node_id] = who(sent, node_id, self._app[ports.SSH].book.reaches())
+        if (node := self._app[ports.REGISTRY].node(node_id)) is not None:
+            self.look(node)
+
+    def _remember(self, node_id: str, found: list[Trouble], *, heard: bool, now_ms: int) -> bool:
+        """Beginnings; whether there is a new one. While a node is not heard its own stay: not over, only not told."""
         before = self._since.get(node_id)
         if before is None:
             self._since[node_id] = {slot(one): None for one in found}
-            return
+            return False
         now: dict[str, int | None] = {} if heard else dict(before)
         now.update({slot(one): before.get(slot(one), now_ms) for one in found})
         self._since[node_id] = now
+        return not now.keys() <= before.keys()
 
     def _forget(self, node_id: str) -> None:
         self._since.pop(node_id, None)
+        self._answers.pop(node_id, None)
         if self._ailing.pop(node_id, None) is not None:
             self._dirty.set()
 
@@ -115,5 +149,5 @@ AILMENTS = web.AppKey("AILMENTS", Ailments)
 
 def told_of(app: web.Application, node: Node) -> tuple[SentenceView, LightsView]:
     """Sentence and lights of one node."""
-    facts = facts_of(app, node, app[AILMENTS].since(node.id))
+    facts = app[AILMENTS].facts(node)
     return sentence_view(sentence(facts)), lights_view(lights(facts))

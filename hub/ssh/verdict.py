@@ -69,6 +69,8 @@ class Problem(Struct, frozen=True):
     cause: Cause
     sentence: str
     since_ms: int
+    lasts: bool = True
+    """Still found at the last look; False: made good since, and told a while for what it may explain."""
 
     @property
     def remedy(self) -> str:

@@ -287,6 +287,10 @@ class Watch:
         """The same from memory: of this run of the hub."""
         return self._ladders.get(node_id)
 
+    def looking(self, node_id: str) -> bool:
+        """Whether the hub looks at a node by itself at this moment."""
+        return node_id in self._looks
+
     def next_look_s(self, node_id: str) -> float | None:
         """Seconds until a lost node is looked at next."""
         due_s = self._probes.next_s(node_id)
@@ -332,8 +336,8 @@ class Watch:
                 self._examine.set()
                 self._send_canary(now[0])
                 log.error("many nodes, one cause", incident=incident.headline, remedy=incident.remedy)
-        known = set(before[1])
+        known = {(problem.cause, problem.sentence) for problem in before[1]}
         for problem in now[1]:
-            if problem not in known:
+            if (problem.cause, problem.sentence) not in known:
                 log.warning("this side of the way in", problem=problem.sentence, cause=problem.cause.value)
         self._bus.publish(IncidentsChanged())
