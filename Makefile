@@ -10,8 +10,10 @@ SOAK_MINUTES ?= 60
 FUZZ_SECONDS ?= 600
 CUDA_SOURCES := $(shell git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.cpp' 'kernels/*.h' 2>/dev/null)
 
+PAGE_SOURCES := $(shell find web -type f -not -name schema.ts 2>/dev/null) package-lock.json $(wildcard hub/api/*.py)
+
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-long chaos lint format fuzz bench bench-quick generate clean
+.PHONY: help venv page demo test test-long chaos lint format fuzz bench bench-quick generate clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -35,16 +37,24 @@ node_modules/.package-lock.json: package-lock.json
 
 venv: $(VENV)/.dev  ## the virtual environment with everything the tests need
 
-demo: $(VENV)/.base  ## hub, two agents and one proof on this machine; ONCE=1 ends after the proof, OUT=DIR takes its files
+# The page's types come from the hub's own OpenAPI document, so a change of the interface that breaks the page fails here.
+hub/page/index.html: $(VENV)/.base node_modules/.package-lock.json $(PAGE_SOURCES)
+	@if command -v npm >/dev/null; then set -e; mkdir -p build && $(BIN)/python -m hub.api > build/openapi.json; \
+		npm run --silent types >/dev/null && npm run --silent build -- --logLevel warn && touch $@; \
+	else echo "npm is missing: the hub will have no page (apt-get install nodejs npm)"; fi
+
+page: hub/page/index.html  ## the hub's page, from web/ into hub/page/
+
+demo: $(VENV)/.base page  ## hub, two agents and one proof on this machine; ONCE=1 ends after the proof, OUT=DIR takes its files
 	$(BIN)/provewire demo --out "$(OUT)" $(if $(ONCE),--once,)
 
 # The tests start hundreds of processes of ours: with bytecode kept, each starts in two thirds of the time.
 test test-long chaos: export PYTHONDONTWRITEBYTECODE =
 
-test: $(VENV)/.dev node_modules/.package-lock.json  ## the tests, at most 10 minutes on two cores
+test: $(VENV)/.dev node_modules/.package-lock.json page  ## the tests, at most 10 minutes on two cores
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not long and not gpu" $(PYTEST_ARGS)
 
-test-long: $(VENV)/.dev node_modules/.package-lock.json  ## also the slow ones
+test-long: $(VENV)/.dev node_modules/.package-lock.json page  ## also the slow ones
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" $(PYTEST_ARGS)
 
 chaos: $(VENV)/.dev  ## everything that can happen, for PROVEWIRE_CHAOS_MINUTES (30), and every crash point

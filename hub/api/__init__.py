@@ -109,6 +109,7 @@ def setup(app: web.Application) -> None:
     app[views.NAMES] = views.Names(app)
     app[metrics.LAG] = metrics.LoopLag()
     app[SCRAPES] = Scrapes(partial(metrics.make, app))
+    app[page.PAGE] = page.Page()
     app[AILMENTS] = Ailments(app)
     app[FEED] = Feed(app)
     app[LOG_FOLLOWERS] = LogFollowers(app)

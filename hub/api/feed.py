@@ -5,12 +5,15 @@ one slot for each subject, holding its latest picture, which all viewers share: 
 pictures, and what is urgent overtakes the readings that wait for it. When more waits for it than the whole picture has,
 its slots are emptied and it gets the whole picture again. Nothing here waits for a viewer, and nothing holds the loop
 for longer than some pictures take.
+
+The page looks on with less: rows instead of pictures, and of readings what is in view (`hub.api.board`).
 """
 
 import asyncio
-import sys
-from collections.abc import Iterator
+import secrets
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from math import inf
 
 import msgspec
@@ -18,9 +21,11 @@ import structlog
 from aiohttp import web
 
 from hub import ports
-from hub.api import models, views
+from hub.api import board, models, views
 from hub.api.incident_models import NODES_SHOWN, incidents_view
+from hub.api.viewer import VIEWER_BYTES_MAX, Said, Viewer
 from hub.bus import IncidentsChanged, JobChanged, Message, NodeChanged, NodeGone, Resync
+from hub.registry import Node
 from hub.store.base import StoreError
 from hub.store.records import JobPicture
 from wire.jobs import ENDED
@@ -38,85 +43,15 @@ BEAT_S = 5.0
 JOBS_MAX = 300
 """Jobs in the picture: the newest, and older ones that have not ended."""
 VIEWERS_MAX = 64
-VIEWER_BYTES_MAX = 256 * 1024
-"""What may wait for one viewer, or as much as the whole picture if that is more: less than it costs to begin anew."""
-PIECE_BYTES = 128 * 1024
-"""Handed to a viewer at once: a change of state waits for no more than this to be taken."""
 SEQ_ZERO = b'{"seq":0,'
 """How an encoded message begins before a viewer's own number is put in."""
 
 KINDS = (NodeChanged, NodeGone, JobChanged, IncidentsChanged)
 """Messages of the bus that change the picture."""
 
-Said = tuple[str, bytes]
-"""Event name and JSON after its number."""
-
 
 class TooManyViewers(Exception):
     """All places are taken."""
-
-
-class Viewer:
-    """One live stream's slots."""
-
-    def __init__(self) -> None:
-        self._urgent: dict[str, Said] = {}
-        self._slots: dict[str, Said] = {}
-        self._bytes = 0
-        self._wake = asyncio.Event()
-        self._whole = True
-        self.bytes_max = VIEWER_BYTES_MAX
-        """What may wait; without bound while the whole picture, that bounds it, is being made."""
-        self.closed = False
-        self.dropped = 0
-        """How often it was too slow and got the whole picture again."""
-
-    def put(self, slot: str, said: Said, *, urgent: bool = False) -> None:
-        """Set a slot's latest picture; what was urgent before and was not taken yet stays so."""
-        if self._whole:
-            return  # the whole picture, taken later than this, is on its way
-        slots = self._urgent if urgent or slot in self._urgent else self._slots
-        previous = self._slots.pop(slot, None) or self._urgent.pop(slot, None)
-        self._bytes += len(said[1]) - (0 if previous is None else len(previous[1]))
-        slots[slot] = said
-        if self._bytes > self.bytes_max:
-            self.dropped += 1
-            self.start_over()
-        self._wake.set()
-
-    def start_over(self) -> None:
-        """Forget what waits; the whole picture comes next."""
-        self._urgent.clear()
-        self._slots.clear()
-        self._bytes = 0
-        self._whole = True
-        self._wake.set()
-
-    def close(self) -> None:
-        """End the stream."""
-        self.closed = True
-        self._wake.set()
-
-    async def next(self) -> list[Said] | None:
-        """A piece of what waits, at least one; None for the whole picture. An empty list once the stream is closed."""
-        while not (self._urgent or self._slots or self._whole or self.closed):
-            self._wake.clear()
-            await self._wake.wait()
-        if self.closed:
-            return []
-        if self._whole:
-            self._whole = False
-            self.bytes_max = sys.maxsize
-            return None
-        piece: list[Said] = []
-        size_bytes = 0
-        for slots in (self._urgent, self._slots):
-            while slots and size_bytes < PIECE_BYTES:
-                said = slots.pop(next(iter(slots)))
-                size_bytes += len(said[1])
-                piece.append(said)
-        self._bytes -= size_bytes
-        return piece
 
 
 class Feed:
@@ -148,7 +83,7 @@ class Feed:
         return self._dropped + sum(viewer.dropped for viewer in self._viewers)
 
     @contextmanager
-    def viewer(self) -> Iterator[Viewer]:
+    def viewer(self, *, page: bool = False) -> Iterator[Viewer]:
         """Look on within a ``with`` block.
 
         Raises:
@@ -156,17 +91,44 @@ class Feed:
         """
         if len(self._viewers) >= VIEWERS_MAX:
             raise TooManyViewers(f"{VIEWERS_MAX} live streams are open already")
-        viewer = Viewer()
+        viewer = Viewer(secrets.token_hex(16) if page else "")
         if self.closed:
             viewer.close()
         self._viewers.add(viewer)
-        self._app[ports.BUS].readings_wanted = True
+        self._want_readings()
         try:
             yield viewer
         finally:
             self._viewers.discard(viewer)
-            self._app[ports.BUS].readings_wanted = bool(self._viewers)
+            self._want_readings()
             self._dropped += viewer.dropped
+
+    def _want_readings(self) -> None:
+        """Let the bus carry readings while somebody looks at any."""
+        wanted = any(not viewer.stream or viewer.in_view for viewer in self._viewers)
+        self._app[ports.BUS].readings_wanted = wanted
+
+    def viewer_of(self, stream: str) -> Viewer | None:
+        """The page's viewer of that name."""
+        return next((viewer for viewer in self._viewers if viewer.stream and viewer.stream == stream), None)
+
+    async def show(self, viewer: Viewer, view: board.ViewRequest) -> None:
+        """The page shows something else now: tell it at once what is new in view."""
+        before, known = viewer.view, viewer.in_view
+        viewer.view = view
+        viewer.in_view = frozenset(view.nodes) | ({view.node} if view.node else frozenset())
+        self._want_readings()
+        for agent_id in viewer.in_view - known:
+            if (node := self._app[ports.REGISTRY].node(agent_id)) is not None:
+                viewer.put(f"readings {agent_id}", self._readings(node))
+        if view.node and view.node != before.node:
+            viewer.put(f"node {view.node}", self._whole(view.node), urgent=True)
+        if view.jobs and not before.jobs:
+            jobs = [
+                msgspec.Raw(msgspec.json.encode(await views.job_view(self._app, picture)))
+                for _, picture in sorted(self._pictures.items(), reverse=True)
+            ]
+            viewer.put("jobs", _said("jobs", board.LiveJobs(seq=0, jobs=jobs)), urgent=True)  # type: ignore[arg-type]
 
     def close(self) -> None:
         """End every stream, and those still to come."""
@@ -207,9 +169,40 @@ class Feed:
                 for viewer in self._viewers:
                     viewer.start_over()
 
-    async def snapshot(self, seq: int) -> bytes:
-        """The whole picture now, encoded."""
+    async def snapshot(self, seq: int, viewer: Viewer) -> bytes:
+        """The whole picture now, encoded; for the page's viewer the board, and what is in view anew after it."""
+        encoded = await (self._board(seq, viewer) if viewer.stream else self._everything(seq))
+        viewer.bytes_max = max(VIEWER_BYTES_MAX, len(encoded))
+        return encoded
+
+    async def _board(self, seq: int, viewer: Viewer) -> bytes:
+        rows = list[msgspec.Raw]()
+        for number, node in enumerate(self._app[ports.REGISTRY].nodes()):
+            rows.append(msgspec.Raw(msgspec.json.encode(board.row(self._app, node))))
+            await self._breathe(number)
+        whole = board.LiveBoard(
+            seq=seq,
+            stream=viewer.stream,
+            time_ms=self._app[ports.CLOCK].time_ms(),
+            hub=self._hub(),
+            rows=rows,  # type: ignore[arg-type]  # encoded already, one by one
+            incidents=incidents_view(self._app, nodes_max=NODES_SHOWN),
+        )
+        view, viewer.view, viewer.in_view = viewer.view, board.ViewRequest(), frozenset()
+        await self.show(viewer, view)
+        return msgspec.json.encode(whole)
+
+    def _hub(self) -> models.HubView:
         config = self._app[ports.CONFIG]
+        return models.HubView(
+            id=self._app[ports.HUB].id,
+            version=models.VERSION,
+            insecure=config.insecure,
+            stale_after_s=config.stale_after_s,
+            lost_after_s=config.lost_after_s,
+        )
+
+    async def _everything(self, seq: int) -> bytes:
         nodes = list[msgspec.Raw]()
         for number, node in enumerate(self._app[ports.REGISTRY].nodes()):
             nodes.append(msgspec.Raw(msgspec.json.encode(views.node_view(self._app, node))))
@@ -222,21 +215,12 @@ class Feed:
         whole = models.LiveSnapshot(
             seq=seq,
             time_ms=self._app[ports.CLOCK].time_ms(),
-            hub=models.HubView(
-                id=self._app[ports.HUB].id,
-                version=models.VERSION,
-                insecure=config.insecure,
-                stale_after_s=config.stale_after_s,
-                lost_after_s=config.lost_after_s,
-            ),
+            hub=self._hub(),
             nodes=nodes,  # type: ignore[arg-type]  # encoded already, one by one
             incidents=incidents_view(self._app, nodes_max=NODES_SHOWN),
             jobs=jobs,  # type: ignore[arg-type]
         )
-        encoded = msgspec.json.encode(whole)
-        for viewer in self._viewers:
-            viewer.bytes_max = max(VIEWER_BYTES_MAX, len(encoded))
-        return encoded
+        return msgspec.json.encode(whole)
 
     async def _breathe(self, number: int) -> None:
         """Let others have their turn, now and then."""
@@ -284,11 +268,11 @@ class Feed:
             if picture is not None:
                 self._pictures[job_id] = picture
         self._trim()
-        jobs, self._jobs_dirty = self._jobs_dirty, set()
         nodes, self._nodes_dirty = self._nodes_dirty, set()
         incidents, self._incidents_dirty = self._incidents_dirty, False
         if not self._viewers:
             self._readings_dirty.clear()
+            self._jobs_dirty.clear()
             return  # whoever comes begins with the whole picture
         due = self._readings_due(self._app[ports.CLOCK].monotonic()) - nodes
         for number, agent_id in enumerate((*nodes, *due)):
@@ -296,14 +280,25 @@ class Feed:
             await self._breathe(number)
         if incidents:
             view_now = incidents_view(self._app, nodes_max=NODES_SHOWN)
-            self._say("incidents", "incidents", models.LiveIncidents(seq=0, incidents=view_now), urgent=True)
+            said = _said("incidents", models.LiveIncidents(seq=0, incidents=view_now))
+            for viewer in self._viewers:
+                viewer.put("incidents", said, urgent=True)
+        await self._say_jobs()
+
+    async def _say_jobs(self) -> None:
+        jobs, self._jobs_dirty = self._jobs_dirty, set()
         for job_id in jobs:
-            if (picture := self._pictures.get(job_id)) is not None:
-                view = await views.job_view(self._app, picture)
-                self._say(job_id, "job", models.LiveJob(seq=0, job=view), urgent=True)
+            if (picture := self._pictures.get(job_id)) is None:
+                continue
+            said = _said("job", models.LiveJob(seq=0, job=await views.job_view(self._app, picture)))
+            for viewer in self._viewers:
+                if not viewer.stream or viewer.view.jobs:
+                    viewer.put(job_id, said, urgent=True)
 
     def _readings_due(self, now_s: float) -> set[str]:
         """Nodes with new readings that were not told of lately; the others wait for their time."""
+        if all(viewer.stream for viewer in self._viewers):
+            self._readings_dirty &= frozenset[str]().union(*(viewer.in_view for viewer in self._viewers))
         due = {one for one in self._readings_dirty if now_s - self._told_s.get(one, -inf) >= READINGS_S}
         self._readings_dirty -= due
         return due
@@ -312,11 +307,46 @@ class Feed:
         node = self._app[ports.REGISTRY].node(agent_id)
         if node is None:
             self._told_s.pop(agent_id, None)
-            self._say(agent_id, "node", models.LiveNode(seq=0, id=agent_id, node=None), urgent=True)
+            gone = _said("node", models.LiveNode(seq=0, id=agent_id, node=None))
+            row_gone = _said("row", board.LiveRow(seq=0, id=agent_id, row=None))
+            for viewer in self._viewers:
+                viewer.put(agent_id, row_gone if viewer.stream else gone, urgent=True)
             return
         self._told_s[agent_id] = self._app[ports.CLOCK].monotonic()
-        view = views.node_view(self._app, node)
-        self._say(agent_id, "node", models.LiveNode(seq=0, id=agent_id, node=view), urgent=urgent)
+        # Each is encoded once, and only if somebody wants it.
+        whole, row = cache(partial(self._whole, agent_id)), cache(partial(self._row, node))
+        readings = cache(partial(self._readings, node))
+        for viewer in self._viewers:
+            if not viewer.stream:
+                viewer.put(agent_id, whole(), urgent=urgent)
+                continue
+            self._say_to_page(viewer, agent_id, row if urgent else None, whole, readings)
+
+    def _say_to_page(
+        self,
+        viewer: Viewer,
+        agent_id: str,
+        row: Callable[[], Said] | None,
+        whole: Callable[[], Said],
+        readings: Callable[[], Said],
+    ) -> None:
+        if row is not None:
+            viewer.put(agent_id, row(), urgent=True)
+        if agent_id in viewer.in_view:
+            viewer.put(f"readings {agent_id}", readings())
+        if agent_id == viewer.view.node:
+            viewer.put(f"node {agent_id}", whole(), urgent=row is not None)
+
+    def _whole(self, agent_id: str) -> Said:
+        node = self._app[ports.REGISTRY].node(agent_id)
+        view = None if node is None else views.node_view(self._app, node)
+        return _said("node", models.LiveNode(seq=0, id=agent_id, node=view))
+
+    def _row(self, node: Node) -> Said:
+        return _said("row", board.LiveRow(seq=0, id=node.id, row=board.row(self._app, node)))
+
+    def _readings(self, node: Node) -> Said:
+        return _said("readings", board.LiveReadings(seq=0, readings=board.readings(node)))
 
     async def _beats(self) -> None:
         while True:
@@ -324,20 +354,28 @@ class Feed:
             self.beat()
 
     def beat(self) -> None:
-        """A sign of life, with when each connected node was last heard."""
+        """A sign of life; to programs with when each connected node was last heard. The page knows that of its rows."""
+        now_ms = self._app[ports.CLOCK].time_ms()
+        alive = _said("beat", models.LiveBeat(seq=0, time_ms=now_ms, heard={}))
+        for viewer in self._viewers:
+            if viewer.stream:
+                viewer.put("beat", alive, urgent=True)
+        if all(viewer.stream for viewer in self._viewers):
+            return
         heard = {
             node.id: node.last_heard_at_ms
             for node in self._app[ports.REGISTRY].nodes()
             if node.connected and node.last_heard_at_ms is not None
         }
-        self._say(
-            "beat", "beat", models.LiveBeat(seq=0, time_ms=self._app[ports.CLOCK].time_ms(), heard=heard), urgent=True
-        )
-
-    def _say(self, slot: str, event: str, message: msgspec.Struct, *, urgent: bool) -> None:
-        said = (event, msgspec.json.encode(message).removeprefix(SEQ_ZERO))
+        said = _said("beat", models.LiveBeat(seq=0, time_ms=now_ms, heard=heard))
         for viewer in self._viewers:
-            viewer.put(slot, said, urgent=urgent)
+            if not viewer.stream:
+                viewer.put("beat", said, urgent=True)
+
+
+def _said(event: str, message: msgspec.Struct) -> Said:
+    """A message, encoded but for its number."""
+    return event, msgspec.json.encode(message).removeprefix(SEQ_ZERO)
 
 
 FEED = web.AppKey("FEED", Feed)

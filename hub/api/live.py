@@ -9,10 +9,12 @@ from http import HTTPStatus
 from aiohttp import hdrs, web
 
 from hub import ports
-from hub.api import auth, models
+from hub.access.roles import Role
+from hub.api import auth, board, models
 from hub.api.errors import Problem
-from hub.api.feed import FEED, Feed, Said, TooManyViewers, Viewer
-from hub.api.route import Answer, Route, send
+from hub.api.feed import FEED, Feed, TooManyViewers
+from hub.api.route import Answer, Parameter, Route, read_body, send
+from hub.api.viewer import Said, Viewer
 
 EVENT_STREAM = "text/event-stream"
 SEND_DEADLINE_S = 10.0
@@ -28,7 +30,7 @@ async def live(request: web.Request) -> web.StreamResponse:
     """Send the picture until the browser goes, or is too slow, or the hub stops."""
     feed = request.app[FEED]
     try:
-        with feed.viewer() as viewer:
+        with feed.viewer(page=request.query.get("board") == "1") as viewer:
             response = web.StreamResponse(headers={hdrs.CACHE_CONTROL: "no-store", "X-Accel-Buffering": "no"})
             response.content_type = EVENT_STREAM
             response.charset = "utf-8"
@@ -56,7 +58,7 @@ async def _pump(request: web.Request, response: web.StreamResponse, feed: Feed, 
     while (waiting := await viewer.next()) != []:
         if waiting is None:
             seq += 1
-            whole = b"event: snapshot\ndata: %b\n\n" % await feed.snapshot(seq)
+            whole = b"event: snapshot\ndata: %b\n\n" % await feed.snapshot(seq, viewer)
             await send(request, response, whole, SEND_DEADLINE_S)
             continue
         packed = bytearray()
@@ -76,6 +78,17 @@ def _numbered(seq: int, said: Said) -> bytes:
     return b'event: %b\ndata: {"seq":%d,%b\n\n' % (event.encode(), seq, rest)
 
 
+async def show(request: web.Request) -> web.Response:
+    """The page says what it shows; what is new in view comes over its stream at once."""
+    view = await read_body(request, board.ViewRequest)
+    feed = request.app[FEED]
+    viewer = feed.viewer_of(request.match_info["stream"])
+    if viewer is None:
+        raise Problem(HTTPStatus.NOT_FOUND, "stream_over", "this live stream is over; open it again")
+    await feed.show(viewer, view)
+    return web.Response(status=HTTPStatus.NO_CONTENT)
+
+
 ROUTES = (
     Route(
         method="GET",
@@ -83,9 +96,36 @@ ROUTES = (
         handler=live,
         summary="Server-Sent Events: `snapshot`, then `node`, `job`, `incidents`, `beat`: LiveSnapshot, LiveNode, ...",
         tag="live",
+        parameters=(
+            Parameter(
+                "board",
+                "1 for rows instead of pictures, as the page wants them: LiveBoard, then `row`, and what is in view",
+                schema={"type": "string", "enum": ["1"]},
+            ),
+        ),
         answers={HTTPStatus.OK: Answer("The stream, without end", media=EVENT_STREAM)},
         deadline_s=None,
     ),
+    Route(
+        method="POST",
+        path="/api/v1/live/{stream}/view",
+        handler=show,
+        summary="Say what a stream with `board` has in view: `readings` of these rows, one `node` whole, `jobs`",
+        tag="live",
+        role=Role.VIEWER,
+        audited=False,
+        answers={HTTPStatus.NO_CONTENT: Answer("It comes over the stream")},
+        problems=(HTTPStatus.NOT_FOUND,),
+        body=board.ViewRequest,
+        example=board.ViewRequest(),
+    ),
 )
-LIVE_MODELS = (models.LiveSnapshot, models.LiveNode, models.LiveJob, models.LiveIncidents, models.LiveBeat)
+LIVE_MODELS = (
+    *board.BOARD_MODELS,
+    models.LiveSnapshot,
+    models.LiveNode,
+    models.LiveJob,
+    models.LiveIncidents,
+    models.LiveBeat,
+)
 """Bodies that stand in no answer of their own; OpenAPI describes them all the same."""

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from hub.api import feed
-from hub.api.feed import Feed, Viewer
+from hub.api.feed import Feed
+from hub.api.viewer import PIECE_BYTES, VIEWER_BYTES_MAX, Viewer
 from tests.hub.api.conftest import Web
 
 
@@ -31,7 +32,7 @@ async def test_only_the_latest_picture_of_a_subject_waits() -> None:
 
 async def test_a_slow_viewer_gets_the_whole_picture_again() -> None:
     viewer = await past_the_snapshot()
-    viewer.bytes_max = feed.VIEWER_BYTES_MAX
+    viewer.bytes_max = VIEWER_BYTES_MAX
     for number in range(5000):
         viewer.put(str(number), ("node", b"x" * 100))
     assert viewer.dropped == 1
@@ -42,7 +43,7 @@ async def test_a_slow_viewer_gets_the_whole_picture_again() -> None:
 
 async def test_a_viewer_that_changes_the_same_subject_for_ever_stays_within_its_bytes() -> None:
     viewer = await past_the_snapshot()
-    viewer.bytes_max = feed.VIEWER_BYTES_MAX
+    viewer.bytes_max = VIEWER_BYTES_MAX
     for _ in range(5000):
         viewer.put("n", ("node", b"x" * 1000))
     assert viewer.dropped == 0
@@ -51,9 +52,9 @@ async def test_a_viewer_that_changes_the_same_subject_for_ever_stays_within_its_
 
 async def test_what_is_urgent_overtakes_readings_and_a_piece_is_small() -> None:
     viewer = await past_the_snapshot()
-    viewer.bytes_max = 100 * feed.PIECE_BYTES
+    viewer.bytes_max = 100 * PIECE_BYTES
     for number in range(40):
-        viewer.put(str(number), ("node", b"x" * (feed.PIECE_BYTES // 10)))
+        viewer.put(str(number), ("node", b"x" * (PIECE_BYTES // 10)))
     assert len(await viewer.next() or ()) == 10 + 1
     viewer.put("39", ("node", b"lost"), urgent=True)
     viewer.put("39", ("node", b"lost, warmer"))

@@ -11,7 +11,6 @@ from hub import ports
 from hub.bus import IncidentsChanged
 from hub.ssh.book import Asked
 from hub.ssh.targets import Target
-from tests.hub.api.browser import MISSING, browser_path, tab
 from tests.hub.api.conftest import Web
 from tests.hub.rig import Peer
 from tests.hub.ssh.sshd import free_port, make_key
@@ -102,47 +101,6 @@ async def test_many_nodes_with_one_cause_are_one_incident_with_this_side_beside_
         'provewire_ssh_attempts_total{cause="refused"} 3.0',
     ):
         assert line in metrics, line
-
-
-async def test_a_real_browser_shows_the_incident_first_and_the_ladder_rung_by_rung(web: Web, tmp_path: Path) -> None:
-    program = browser_path()
-    if program is None:
-        pytest.skip(MISSING)
-    link = (await web.ask("POST", "/api/v1/login-links")).json["url"]
-    async with tab(program) as browser:
-        await browser.look(width=1280, height=1000)
-        await browser.open(link)
-        await browser.until("document.querySelector('#link-text')?.textContent === 'live'")
-        peers = [await node(web, tmp_path, f"{HOSTILE}-{number}") for number in range(3)]
-        for peer in peers:
-            await probed(web, peer)
-        web.app[ports.SSH].way.identities[0].unlink()
-        await web.app[ports.SSH_WATCH].examine()
-        banner = "document.querySelector('#incidents').textContent"
-        await browser.until(f"{banner}.includes('3 of 3 nodes, one cause: refused since ')")
-        await browser.until(f"{banner}.includes('This side: the hub\\'s key: ')")
-        assert HOSTILE in await browser.ask(banner)
-        assert await browser.ask(
-            "document.querySelector('#incidents').compareDocumentPosition(document.querySelector('main')) & 4"
-        )
-        await browser.until("document.querySelectorAll('#nodes button[data-ladder]').length === 3")
-        row = await browser.ask("document.querySelector('#nodes tr').textContent")
-        assert "fallback broken: " in row
-        await browser.ask("document.querySelector('#nodes button[data-ladder]').click()")
-        await browser.until("document.querySelectorAll('#ladder-steps li').length === 12")
-        steps = await browser.ask("document.querySelector('#ladder-steps').textContent")
-        assert "Connection refused" in steps
-        assert "not reached" in steps
-        await browser.ask("document.querySelector('#ladder-look').click()")
-        await browser.until("document.querySelector('#ladder-says').textContent.includes('looks after it now')")
-        await browser.until("document.querySelectorAll('#ladder-steps li').length === 12")
-        assert await browser.ask("document.querySelectorAll('#incidents img, #ladder img, td img').length") == 0
-        assert await browser.ask("document.title") != "owned"
-        await browser.look(width=390, height=844, phone=True)
-        assert await browser.ask("document.documentElement.scrollWidth <= innerWidth")
-        await browser.ask("document.querySelector('#ladder-close').click()")
-        assert await browser.ask("document.querySelector('#ladder').hidden")
-        assert browser.complaints == []
 
 
 async def test_the_live_stream_begins_with_the_incidents_there_are(web: Web, tmp_path: Path) -> None:

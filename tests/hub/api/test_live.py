@@ -10,6 +10,7 @@ import pytest
 
 from hub import ports
 from hub.api import feed
+from hub.api.viewer import VIEWER_BYTES_MAX
 from hub.bus import QUEUE_MESSAGES_MAX, NodeChanged, NodeGone
 from hub.store.base import StoreUnavailable
 from hub.store.records import JobPicture
@@ -122,7 +123,7 @@ async def test_a_reader_that_falls_behind_gets_the_whole_picture_again(web: Web)
         assert (await stream.next())[0] == "snapshot"
         # Nothing yields to the viewer in here: all of it waits, and it is more than may wait.
         (viewer,) = web.app[feed.FEED]._viewers
-        assert viewer.bytes_max >= feed.VIEWER_BYTES_MAX
+        assert viewer.bytes_max >= VIEWER_BYTES_MAX
         for peer in peers:
             viewer.put(peer.id, ("node", b'"filler":"' + b"x" * (viewer.bytes_max // 399) + b'"}'))
         assert viewer.dropped == 1

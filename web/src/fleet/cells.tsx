@@ -1,0 +1,113 @@
+// What a row and a card have in common.
+
+import { type ReadonlySignal, useComputed } from "@preact/signals";
+import { Age } from "../components/age";
+import { severityOf, State } from "../components/state";
+import { link } from "../router";
+import { type NodeRow, type NodeSlot, nowMs } from "../store";
+import { celsius, clock, percent, plural, watts } from "../words";
+import { choose, chosen } from "./list";
+
+export function Choose({ row }: { row: NodeRow }) {
+  return (
+    <input
+      type="checkbox"
+      aria-label={`Choose ${row.name}`}
+      checked={chosen.value.has(row.id)}
+      onChange={(event) => choose(row.id, event.currentTarget.checked)}
+    />
+  );
+}
+
+export function Name({ row }: { row: NodeRow }) {
+  const labels = Object.entries(row.labels);
+  return (
+    <>
+      <a class="name" href={link(`/nodes/${row.id}`)} data-node={row.id}>{row.name}</a>
+      <span class="small clip">
+        {labels.length > 0 ? labels.map(([key, value]) => `${key}=${value}`).join(" ") : row.hostname ?? ""}
+      </span>
+    </>
+  );
+}
+
+export function Sentence({ row }: { row: NodeRow }) {
+  const { text, severity, remedy, since_ms } = row.sentence;
+  return (
+    <>
+      <State severity={severityOf(severity)}>
+        {text}
+        {since_ms !== null && severity !== "ok" ? <span class="since"> since {clock(since_ms, nowMs.peek())}</span> : null}
+      </State>
+      {remedy !== "" && severity !== "ok" ? <span class="remedy clip">{remedy}</span> : null}
+    </>
+  );
+}
+
+/** When it was last heard: from its readings while it is in view, else from its row. */
+export function LastHeard({ slot }: { slot: NodeSlot }) {
+  const at = useComputed(() => {
+    const times = [slot.row.value.last_heard_at_ms, slot.readings.value?.last_heard_at_ms ?? null];
+    return times.reduce<number | null>((a, b) => (b === null ? a : a === null ? b : Math.max(a, b)), null);
+  });
+  return <Age sinceMs={at} />;
+}
+
+export function Cards({ row }: { row: NodeRow }) {
+  if (row.gpus === 0) return <span class="small">no GPU</span>;
+  const bad = row.gpus_bad > 0 ? <State severity="bad">{`${row.gpus_bad} not ok`}</State> : null;
+  return (
+    <>
+      <span class="clip">{`${row.gpus} × ${row.gpu_name ?? "GPU"}`}</span>
+      {bad}
+    </>
+  );
+}
+
+export function CardReadings({ slot }: { slot: NodeSlot }) {
+  const text = useComputed(() => {
+    const said = slot.readings.value;
+    if (said === null || slot.row.value.gpus === 0) return "";
+    return `${percent(said.gpu_utilization_ratio)} · ${celsius(said.gpu_temperature_c)} · ${watts(said.gpu_power_mw)}`;
+  });
+  return <span class="small number">{text}</span>;
+}
+
+export function Bar({ label, value }: { label: string; value: ReadonlySignal<number | null> }) {
+  const text = useComputed(() => percent(value.value));
+  const style = useComputed(() => `${Math.round(100 * (value.value ?? 0))}`);
+  return (
+    <span class="bar" role="img" aria-label={useComputed(() => `${label} ${text.value}`)}>
+      <span class="bar-label" aria-hidden="true">{label}</span>
+      <progress max={100} value={style} aria-hidden="true" tabIndex={-1} />
+      <span class="number" aria-hidden="true">{text}</span>
+    </span>
+  );
+}
+
+export function HostBars({ slot }: { slot: NodeSlot }) {
+  const cpu = useComputed(() => slot.readings.value?.cpu_used_ratio ?? null);
+  const memory = useComputed(() => slot.readings.value?.memory_used_ratio ?? null);
+  return (
+    <>
+      <Bar label="CPU" value={cpu} />
+      <Bar label="mem" value={memory} />
+    </>
+  );
+}
+
+export function Jobs({ slot }: { slot: NodeSlot }) {
+  const row = slot.row.value;
+  const first = useComputed(() => {
+    const job = slot.readings.value?.jobs[0];
+    if (!job) return "";
+    return job.total > 0 ? `${job.phase} ${percent(job.done / job.total)}` : job.phase;
+  });
+  if (row.jobs === 0) return <span class="small">–</span>;
+  return (
+    <>
+      <span>{plural(row.jobs, "job")}</span>
+      <span class="small number clip">{first}</span>
+    </>
+  );
+}
