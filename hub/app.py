@@ -13,6 +13,7 @@ import resource
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -27,6 +28,7 @@ import uvloop
 from aiohttp import hdrs, web
 
 from hub import api, ports
+from hub.api import login
 from hub.api.errors import Handler
 from hub.bus import Bus
 from hub.clock import Clock, SystemClock
@@ -148,6 +150,7 @@ async def serve(config: Config, clock: Clock | None = None, stop: asyncio.Event 
         log.info("the hub listens", url=url, hub=facts.hub_id, generation=app[ports.HUB].generation)
         if config.insecure and not is_loopback(config.listen_host):
             log.warning("INSECURE: tokens, witnesses and proofs cross the network in the clear")
+        await _say_how_to_begin(app)
         notify("READY=1")
         _stop_on_signals(stop)
         await stop.wait()
@@ -165,6 +168,13 @@ async def serve(config: Config, clock: Clock | None = None, stop: asyncio.Event 
         raise HubError(f"a part of the hub failed: {tasks.failure}") from tasks.failure
     log.info("the hub stopped")
     return EXIT_OK
+
+
+async def _say_how_to_begin(app: web.Application) -> None:
+    """On standard output and in no log: the link is a secret."""
+    if told := await login.how_to_begin(app, openly=not under_systemd()):
+        sys.stdout.write(f"{told}\n")
+        sys.stdout.flush()
 
 
 def make_app(config: Config, clock: Clock, *, tasks: "Background", tell_systemd: Tell) -> web.Application:

@@ -246,7 +246,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("login_code_ttl_s", "seconds a login link lives"),
     Setting("browser_session_ttl_s", "seconds a browser stays logged in, at the most"),
     Setting("browser_idle_s", "seconds a browser stays logged in without asking anything; a page left open asks"),
-    Setting("keep_audit_s", "seconds the record of who did what is kept, a million entries at most"),
+    Setting("keep_audit_s", "seconds the record of who did what is kept, 200,000 entries at most"),
     Setting("enroll_per_s", "enrolment requests answered a second"),
     Setting("ssh_program", "OpenSSH's client, by name or path"),
     Setting("ssh_identities", "private keys, separated by commas; else one of the hub's own in data_dir/ssh"),

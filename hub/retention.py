@@ -29,6 +29,7 @@ RECLAIM_ABOVE_RATIO = 0.2
 """Of the file: so much may be free in it for later rows; what is beyond goes back to the file system."""
 RECLAIM_BYTES = 1024 * 1024
 """In one step."""
+AUDIT_ROWS_MAX = 200_000
 DAY_S = 86_400.0
 GROWTH_SWEEPS = 60
 """Over so many sweeps growth is measured."""
@@ -112,6 +113,10 @@ class Retention:
         await self._all(
             "ssh_attempts",
             lambda: store.expire_ssh_attempts(before(config.ssh_attempts_kept_days * DAY_S), limit=STEP_ROWS),
+        )
+        await self._all(
+            "audit",
+            lambda: store.access.expire_audit(before(config.keep_audit_s), AUDIT_ROWS_MAX, limit=STEP_ROWS),
         )
         await self._look()
 

@@ -13,7 +13,9 @@ DETAIL_CHARS_MAX = 2000
 def kept(body: Struct) -> str:
     """A request's body as JSON, without its secrets, shortened."""
     text = msgspec.json.encode(_shown(msgspec.to_builtins(body))).decode()
-    return text if len(text) <= DETAIL_CHARS_MAX else msgspec.json.encode(text[: DETAIL_CHARS_MAX // 2] + "...").decode()
+    if len(text) <= DETAIL_CHARS_MAX:
+        return text
+    return msgspec.json.encode(f"{text[: DETAIL_CHARS_MAX // 2]}...").decode()
 
 
 def _shown(value: object, name: str = "") -> object:

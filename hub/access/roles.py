@@ -42,6 +42,8 @@ class Kind(StrEnum):
     """A fetch token: reads the inputs of one attempt."""
 
 
+FOR_ALL = frozenset({"me", "meta", "page"})
+"""Areas a token is never held off."""
 BROWSERS = frozenset({Kind.USER, Kind.LINK})
 
 
@@ -74,7 +76,7 @@ class Identity(Struct, frozen=True, kw_only=True):
         """Whether a route that needs ``least``, of an area, opens."""
         if self.role is None or not self.role.at_least(least):
             return False
-        return not self.areas or area in self.areas
+        return not self.areas or area in self.areas or area in FOR_ALL
 
 
 NOBODY = Identity(kind=Kind.NOBODY, name="", role=None)

@@ -127,9 +127,7 @@ class Roster:
         if now_ms - (token.used_at_ms or 0) >= 1000 or token.used_from != remote:  # noqa: PLR2004 - as above
             self._tokens[token.id] = msgspec.structs.replace(token, used_at_ms=now_ms, used_from=remote)
             self._used_tokens.add(token.id)
-        return Identity(
-            kind=Kind.TOKEN, name=token.name, role=token.role, id=token.id, areas=frozenset(token.areas)
-        )
+        return Identity(kind=Kind.TOKEN, name=token.name, role=token.role, id=token.id, areas=frozenset(token.areas))
 
     def _open(self, session: BrowserSession, now_ms: int) -> bool:
         if now_ms >= min(session.expires_at_ms, session.used_at_ms + self._idle_ms):
@@ -296,9 +294,7 @@ class Roster:
         others = sorted(self.sessions_of(session.user_id), key=lambda one: one.used_at_ms, reverse=True)
         await self._end(one.session_hash for one in others[SESSIONS_OF_ONE_MAX:])
 
-    async def log_out(
-        self, user_id: str, only: Callable[[BrowserSession], bool] = lambda _session: True
-    ) -> int:
+    async def log_out(self, user_id: str, only: Callable[[BrowserSession], bool] = lambda _session: True) -> int:
         """End sessions of a user, all of them or only some; how many."""
         found = [one.session_hash for one in self._sessions.values() if one.user_id == user_id and only(one)]
         await self._end(found)

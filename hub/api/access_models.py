@@ -174,9 +174,9 @@ class ApiTokenRequest(Request, frozen=True):
     name: Annotated[str, Meta(min_length=1, max_length=64, description="what it is for")]
     role: Role
     areas: Annotated[
-        list[Annotated[str, Meta(max_length=32)]],
+        tuple[Annotated[str, Meta(max_length=32)], ...],
         Meta(max_length=32, description="what it is held to, by the tags of this document; empty for everything"),
-    ] = []
+    ] = ()
     ttl_s: Annotated[int, Meta(ge=60, le=TOKEN_TTL_S_MAX, description="for ever if left out")] | UnsetType = UNSET
 
 

@@ -36,7 +36,7 @@ def _text(request: web.Request, name: str) -> str:
     text = request.query.get(name, "")
     if len(text) > FILTER_CHARS_MAX or not text.isprintable():
         raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", f"{name} must be at most {FILTER_CHARS_MAX} printable characters"
+            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", f"{name} may have {FILTER_CHARS_MAX} printable characters"
         )
     return text
 

@@ -144,5 +144,3 @@ def entry_of(request: web.Request, status: int, code: str = "") -> AuditEntry:
 
 def _plain(text: str, chars_max: int) -> str:
     return "".join(char if char.isprintable() else "?" for char in text[:chars_max])
-
-

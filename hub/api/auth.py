@@ -153,7 +153,7 @@ async def authenticated(request: web.Request, handler: Handler) -> web.StreamRes
 
 def forbidden(identity: Identity, route: Route) -> Problem:
     """The answer to somebody who is known and may not do this."""
-    if identity.areas and route.tag not in identity.areas:
+    if identity.role is not None and identity.role.at_least(route.least):
         areas = ", ".join(sorted(identity.areas))
         return Problem(
             HTTPStatus.FORBIDDEN, "area_refused", f"this token is good for {areas} only, and this is {route.tag}"

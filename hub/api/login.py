@@ -91,6 +91,21 @@ async def new_link(app: web.Application, purpose: Purpose, ttl_s: int) -> tuple[
     return f"{app[ports.BASE_URL][0]}/#/{purpose.value}/{code}", expires_at_ms
 
 
+async def how_to_begin(app: web.Application, *, openly: bool) -> str:
+    """What to say at the start of a hub nobody can log in to yet; empty where somebody can.
+
+    Args:
+        app: the application, which listens.
+        openly: whether what is said goes to people only, and not into a journal as well.
+    """
+    if app[ROSTER].users():
+        return ""
+    if not openly:
+        return "no user yet: run `provewire hub setup-link` here, which prints a link to set up the first admin"
+    url, _ = await new_link(app, Purpose.SETUP, SETUP_TTL_S)
+    return f"no user yet: set up the first admin at {url}"
+
+
 # --- coming in
 
 

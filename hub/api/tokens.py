@@ -85,7 +85,7 @@ ROUTES = (
         role=Role.ADMIN,
         secret=True,
         body=models.ApiTokenRequest,
-        example=models.ApiTokenRequest(name="nightly proofs", role=Role.OPERATOR, areas=["jobs"], ttl_s=86_400),
+        example=models.ApiTokenRequest(name="nightly proofs", role=Role.OPERATOR, areas=("jobs",), ttl_s=86_400),
         answers={HTTPStatus.CREATED: Answer("The token, shown this once", models.ApiTokenMade)},
         problems=(HTTPStatus.CONFLICT,),
     ),

@@ -25,9 +25,7 @@ def _find(request: web.Request) -> User:
         Problem: 404 for none, 409 for several.
     """
     roster = request.app[ROSTER]
-    found = roster.user(
-        pick("user", request.match_info["id"], ((user.id, user.name) for user in roster.users()))
-    )
+    found = roster.user(pick("user", request.match_info["id"], ((user.id, user.name) for user in roster.users())))
     assert found is not None  # noqa: S101 - picked among them
     return found
 
@@ -65,9 +63,7 @@ async def make_user(request: web.Request) -> web.Response:
         await request.app[ROSTER].add_user(user)
     except (UserNameTaken, TooMany) as error:
         raise Problem(HTTPStatus.CONFLICT, "not_made", str(error)) from None
-    return answer(
-        _view(request, user), status=HTTPStatus.CREATED, headers={"Location": f"/api/v1/users/{user.id}"}
-    )
+    return answer(_view(request, user), status=HTTPStatus.CREATED, headers={"Location": f"/api/v1/users/{user.id}"})
 
 
 async def change_user(request: web.Request) -> web.Response:

@@ -185,9 +185,7 @@ def _audit(connection: Connection, wanted: AuditFilter, before: str, limit: int)
         query = query.where(AUDIT.c.who == wanted.who)
     if wanted.action:
         part = f"%{_escaped(wanted.action)}%"
-        query = query.where(
-            or_(AUDIT.c.action.like(part, escape=ESCAPE), AUDIT.c.target.like(part, escape=ESCAPE))
-        )
+        query = query.where(or_(AUDIT.c.action.like(part, escape=ESCAPE), AUDIT.c.target.like(part, escape=ESCAPE)))
     if wanted.refused is not None:
         query = query.where(AUDIT.c.code != "" if wanted.refused else AUDIT.c.code == "")
     rows = connection.execute(query.order_by(AUDIT.c.id.desc()).limit(min(limit, PAGE_MAX)))
@@ -201,13 +199,9 @@ def _escaped(text: str) -> str:
 
 
 def _expire_audit(connection: Connection, before_ms: int, rows_max: int, limit: int) -> int:
-    old = select(AUDIT.c.id).where(AUDIT.c.id < least(before_ms)).order_by(AUDIT.c.id).limit(limit)
-    gone = connection.execute(delete(AUDIT).where(AUDIT.c.id.in_(old))).rowcount
-    excess = (connection.scalar(select(func.count()).select_from(AUDIT)) or 0) - rows_max
-    if excess > 0 and gone < limit:
-        oldest = select(AUDIT.c.id).order_by(AUDIT.c.id).limit(min(excess, limit - gone))
-        gone += connection.execute(delete(AUDIT).where(AUDIT.c.id.in_(oldest))).rowcount
-    return gone
+    first = connection.scalar(select(AUDIT.c.id).order_by(AUDIT.c.id.desc()).offset(rows_max - 1).limit(1)) or ""
+    old = select(AUDIT.c.id).where(AUDIT.c.id < max(first, least(before_ms))).order_by(AUDIT.c.id).limit(limit)
+    return connection.execute(delete(AUDIT).where(AUDIT.c.id.in_(old))).rowcount
 
 
 def _is(owner: str, route: str, key: str) -> tuple[bool, bool, bool]:

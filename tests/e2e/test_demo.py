@@ -1,5 +1,6 @@
 """``provewire demo`` as the README offers it."""
 
+import json
 import os
 import select
 import signal
@@ -55,16 +56,18 @@ def test_demo_stays_up_with_a_page_until_ctrl_c_and_leaves_no_process(tmp_path: 
     ) as demo:
         assert demo.stdout is not None
         lines: list[str] = []
-        while not any("/login?code=" in line for line in lines):
+        while not any("/#/login/" in line for line in lines):
             assert select.select([demo.stdout], [], [], 120)[0], lines
             line = demo.stdout.readline()
             assert line, lines
             lines.append(line)
-        link = next(word for line in lines for word in line.split() if "/login?code=" in word)
-        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
-        with opener.open(link, timeout=30) as page:
-            assert page.status == 200
-            assert "Provewire" in page.read().decode()
+        link = next(word for line in lines for word in line.split() if "/#/login/" in word)
+        address, _, code = link.partition("/#/login/")
+        headers = {"Origin": address, "X-Provewire": "1", "Content-Type": "application/json"}
+        asked = urllib.request.Request(f"{address}/api/v1/login", json.dumps({"code": code}).encode(), headers)  # noqa: S310 - ours
+        with urllib.request.urlopen(asked, timeout=30) as answer:  # noqa: S310 - ours
+            assert answer.status == 200
+            assert "HttpOnly" in answer.headers["Set-Cookie"]
         for _ in range(2):  # impatient people press it twice, and still nothing may be left behind
             os.kill(demo.pid, signal.SIGINT)
         assert demo.wait(timeout=60) == 0

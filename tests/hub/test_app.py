@@ -30,7 +30,9 @@ def process(
     """A hub on a free port that listens, and what its hub.json says."""
     argv = [sys.executable, "-m", "cli.main", "hub", "--listen", "127.0.0.1:0", "--data-dir", str(data_dir), *options]
     surroundings = os.environ | {"PROVEWIRE_LOG": "json"} | dict(environ or {})
-    with subprocess.Popen(argv, cwd=ROOT, env=surroundings, stderr=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(
+        argv, cwd=ROOT, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
         try:
             assert child.stderr is not None
             until_it_says(child.stderr, "the hub listens")

@@ -74,7 +74,7 @@ class Web:
         """What a browser sends along when our own page changes something."""
         return {"Origin": self.app[ports.BASE_URL][0], "X-Provewire": "1"}
 
-    async def person(self, role: Role, name: str = "", password_hash: str = "no password") -> dict[str, str]:
+    async def person(self, role: Role, name: str = "", password_hash: str = "") -> dict[str, str]:
         """A user who is logged in: what their browser sends."""
         roster, now_ms = self.app[ROSTER], self.clock.time_ms()
         user = User(
@@ -153,15 +153,16 @@ async def start(aiohttp_client: Any, tmp_path: Path) -> AsyncIterator[Start]:
         app = make_app(config, clock, tasks=background, tell_systemd=lambda _text: None)
         client: TestClient[Any, Any] = await aiohttp_client(app)
         app[ports.BASE_URL].append(str(client.make_url("")).rstrip("/"))
-        await app[ports.STORE].add_enroll_token(
-            EnrollToken(
-                id="01900000-0000-7000-8000-000000000000",
-                secret_hash=SECRET_HASH,
-                uses_max=1000,
-                expires_at_ms=2**52,
-                created_at_ms=1,
+        if not await app[ports.STORE].enroll_tokens():
+            await app[ports.STORE].add_enroll_token(
+                EnrollToken(
+                    id="01900000-0000-7000-8000-000000000000",
+                    secret_hash=SECRET_HASH,
+                    uses_max=1000,
+                    expires_at_ms=2**52,
+                    created_at_ms=1,
+                )
             )
-        )
         started.append(background)
         assert client.port is not None
         return Web(RunningHub(app, client.port, asyncio.Event(), background), client, clock)

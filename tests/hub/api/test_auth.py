@@ -1,31 +1,116 @@
 """Nothing is told, and nothing is done, without a credential that opens it."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
 import structlog.testing
 
-from hub import api, ports
+from hub import api
+from hub.access.roles import Role
+from hub.access.roster import ROSTER
 from hub.api import artifacts
-from hub.api.auth import OPEN, Limiter
+from hub.api.auth import Limiter
+from hub.api.route import Route
 from tests.hub.api.conftest import Start, Web
+from tests.hub.rig import FakeClock
 
-ROUTES = [(route.method, route.path) for route in api.ROUTES]
-CLOSED = [(method, path) for method, path in ROUTES if path not in OPEN]
+OPEN = {
+    ("GET", "/assets/{name}"),
+    ("GET", "/favicon.svg"),
+    ("GET", "/manifest.webmanifest"),
+    ("GET", "/healthz"),
+    ("POST", "/api/v1/login"),
+    ("POST", "/api/v1/setup"),
+    ("POST", "/api/v1/enroll"),
+}
+"""Whatever else is to answer strangers has to be argued for here."""
 
 
 def concrete(path: str) -> str:
-    return path.replace("{sha256}", "a" * 64).replace("{id}", "01900000-0000-7000-8000-000000000000")
+    for name, value in {"sha256": "a" * 64, "id": "01900000-0000-7000-8000-000000000000"}.items():
+        path = path.replace(f"{{{name}}}", value)
+    return re.sub(r"\{\w+\}", "0" * 12, path)
 
 
-@pytest.mark.parametrize(("method", "path"), CLOSED)
-async def test_a_closed_route_answers_no_stranger(web: Web, method: str, path: str) -> None:
-    reply = await web.ask(method, concrete(path), stranger=True)
-    assert reply.status == 401
-    if method != "HEAD":
-        assert reply.code == "credential_missing"
-    assert reply.headers["WWW-Authenticate"].startswith("Bearer")
+def test_what_answers_strangers_is_known() -> None:
+    assert {(route.method, route.path) for route in api.ROUTES if route.open_} == OPEN
+
+
+async def test_a_closed_route_answers_no_stranger(web: Web) -> None:
+    for route in api.ROUTES:
+        if route.open_:
+            continue
+        reply = await web.ask(route.method, concrete(route.path), stranger=True)
+        assert reply.status == 401, route.path
+        if route.method != "HEAD":
+            assert reply.code == "credential_missing"
+        assert reply.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+async def status_of(web: Web, route: Route, headers: dict[str, str]) -> tuple[int, str]:
+    """What a route answers; the code only of a refusal, for a stream has no end to wait for."""
+    path = concrete(route.path)
+    async with web.client.request(route.method, path, headers=headers, allow_redirects=False) as answer:
+        if answer.status != 403 or route.method == "HEAD":
+            return answer.status, ""
+        return answer.status, (await answer.json(content_type=None))["code"]
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("by", ["browser", "token"])
+async def test_each_route_opens_to_those_it_says_and_to_nobody_else(web: Web, role: Role, by: str) -> None:
+    for route in api.ROUTES:
+        headers = await (web.person(role) if by == "browser" else web.program(role))
+        status, code = await status_of(web, route, headers)
+        assert status != 401 or route.open_, route.path
+        if role.at_least(route.least) or route.open_:
+            assert code != "role_refused", (route.method, route.path)
+        else:
+            assert (status, code) in {(403, "role_refused"), (403, "")}, (route.method, route.path)
+
+
+def test_routes_ask_for_the_roles_that_are_promised() -> None:
+    for route in api.ROUTES:
+        if route.tag in {"users", "tokens", "audit"}:
+            assert route.least is Role.ADMIN, route.path
+        if route.method not in {"GET", "HEAD"} and route.tag not in {"me", "live"} and not route.open_:
+            assert route.least.at_least(Role.OPERATOR), route.path
+
+
+async def test_a_token_is_held_to_its_areas(web: Web) -> None:
+    headers = await web.program(Role.OPERATOR, "jobs", "circuits")
+    for path, status in {"/api/v1/jobs": 200, "/api/v1/circuits": 200, "/api/v1/nodes": 403, "/metrics": 403}.items():
+        reply = await web.ask("GET", path, stranger=True, headers=headers)
+        assert reply.status == status, path
+        assert status == 200 or reply.code == "area_refused"
+    assert (await web.ask("GET", "/api/v1/me", stranger=True, headers=headers)).status == 200
+
+
+async def test_a_token_ends_with_its_time_or_when_it_is_revoked(start: Start) -> None:
+    web = await start(still=True)
+    made = await web.ask("POST", "/api/v1/tokens", json={"name": "ci", "role": "viewer", "ttl_s": 60})
+    assert made.status == 201
+    bearer = {"Authorization": f"Bearer {made.json['token']}"}
+    assert (await web.ask("GET", "/api/v1/me", stranger=True, headers=bearer)).json["name"] == "ci"
+    [listed] = (await web.ask("GET", "/api/v1/tokens")).json["tokens"]
+    assert listed["used_at_ms"] == web.clock.time_ms()
+    assert (listed["used_from"], listed["created_by"], listed["good"]) == ("127.0.0.1", "admin token", True)
+    assert "token" not in listed
+    assert isinstance(web.clock, FakeClock)
+    web.clock.move(61)
+    assert (await web.ask("GET", "/api/v1/me", stranger=True, headers=bearer)).code == "credential_unknown"
+    ever = (await web.ask("POST", "/api/v1/tokens", json={"name": "ever", "role": "viewer"})).json
+    bearer = {"Authorization": f"Bearer {ever['token']}"}
+    assert (await web.ask("GET", "/api/v1/me", stranger=True, headers=bearer)).status == 200
+    assert (await web.ask("DELETE", "/api/v1/tokens/ever")).json["good"] is False
+    assert (await web.ask("GET", "/api/v1/me", stranger=True, headers=bearer)).status == 401
+    await web.app[ROSTER].note()
+    kept = await web.hub.store.access.api_tokens()
+    assert [token.name for token in kept if token.used_at_ms] == ["ci", "ever"]
+    unknown = await web.ask("POST", "/api/v1/tokens", json={"name": "x", "role": "viewer", "areas": ["nothing"]})
+    assert (unknown.status, unknown.code) == (422, "invalid")
 
 
 async def test_an_address_that_is_nothing_tells_a_stranger_nothing(web: Web) -> None:
@@ -57,11 +142,14 @@ async def test_guessing_is_slowed_down_and_the_right_token_still_works(start: St
 async def test_no_credential_is_logged(web: Web) -> None:
     with structlog.testing.capture_logs() as logs:
         await web.ask("GET", "/api/v1/nodes", stranger=True, headers={"Authorization": "Bearer a-guessed-token"})
-        link = (await web.ask("POST", "/api/v1/login-links")).json["url"]
-        await web.ask("GET", link.partition(web.app[ports.BASE_URL][0])[2], stranger=True)
+        code = (await web.ask("POST", "/api/v1/login-links")).json["url"].rpartition("/")[2]
+        body = {"code": code}
+        await web.ask("POST", "/api/v1/login", stranger=True, headers=web.from_page, json=body)
+        password = {"name": "ada", "password": "a-guessed-password"}
+        await web.ask("POST", "/api/v1/login", stranger=True, headers=web.from_page, json=password)
     assert logs
-    assert "a-guessed-token" not in str(logs)
-    assert link.partition("code=")[2] not in str(logs)
+    assert "a-guessed" not in str(logs)
+    assert code not in str(logs)
     assert web.admin["Authorization"].removeprefix("Bearer ") not in str(logs)
 
 

@@ -367,23 +367,6 @@ async def test_what_the_hub_saw_comes_newest_first(store: Store) -> None:
     assert await store.hub_events(agent.id, limit=1) == seen[1:]
 
 
-# --- browsers
-
-
-async def test_a_login_code_opens_one_session_and_expires(store: Store) -> None:
-    await store.add_login_code(b"c" * 32, 100)
-    await store.add_login_code(b"o" * 32, 50)
-    assert not await store.use_login_code(b"o" * 32, b"s" * 32, 1000, 50)
-    assert await store.use_login_code(b"c" * 32, b"s" * 32, 1000, 99)
-    assert not await store.use_login_code(b"c" * 32, b"z" * 32, 1000, 99)
-    assert await store.browser_session_valid(b"s" * 32, 999)
-    assert not await store.browser_session_valid(b"s" * 32, 1000)
-    assert not await store.browser_session_valid(b"z" * 32, 99)
-    await store.end_browser_session(b"s" * 32)
-    await store.end_browser_session(b"s" * 32)
-    assert not await store.browser_session_valid(b"s" * 32, 99)
-
-
 # --- closing
 
 
