@@ -366,4 +366,5 @@ def _candidate(node: Node) -> Candidate:
     workers = () if node.status.workers is msgspec.UNSET else node.status.workers
     able = sum(worker.state is not WorkerState.DOWN for worker in workers) if workers else 1
     slots = min(able, JOBS_HELD_MAX)  # more it could neither list in a hello nor renew
-    return Candidate(agent_id=node.id, slots=slots, cuda=Capability.GROTH16_CUDA.value in node.capabilities)
+    cuda = Capability.GROTH16_CUDA.value in node.capabilities
+    return Candidate(agent_id=node.id, slots=slots, cuda=cuda, labels=node.labels)

@@ -8,13 +8,13 @@ Leases live here only, in monotonic seconds. A hub that restarts grants every li
 hub was away is never counted; ``forgive`` does the same for a hitch of its own loop.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heappop
 
 from msgspec import Struct
 
 from hub.jobs import BLAMED
-from hub.store.records import Attempt, AttemptState, JobPicture
+from hub.store.records import Attempt, AttemptState, Job, JobPicture
 from wire.frames import JobHeld
 from wire.jobs import ENDED, JobState
 
@@ -44,6 +44,11 @@ class Candidate(Struct, frozen=True, kw_only=True):
     slots: int = 1
     """Jobs it can be at, at once."""
     cuda: bool = False
+    labels: Mapping[str, str] = {}
+
+    def may_get(self, job: Job) -> bool:
+        """Whether the node has every label the job asks for."""
+        return all(self.labels.get(name) == value for name, value in job.node_labels.items())
 
 
 class Assign(Struct, frozen=True):
@@ -237,11 +242,12 @@ class Dispatch:
         self, picture: JobPicture, candidates: Collection[Candidate], free: dict[str, int], now_s: float
     ) -> str | None:
         """The node for a job: never one that failed it, as long as another is there that might do it."""
+        allowed = [item for item in candidates if item.may_get(picture.job)]
         blamed = {attempt.agent_id for attempt in picture.attempts if attempt.state in BLAMED}
-        others = [item for item in candidates if item.agent_id not in blamed and self._might(picture, item)]
+        others = [item for item in allowed if item.agent_id not in blamed and self._might(picture, item)]
         eligible = [
             item
-            for item in others or candidates
+            for item in others or allowed
             if free[item.agent_id] > 0 and self._may(picture.job.id, item.agent_id, now_s)
         ]
         if not eligible:

@@ -73,6 +73,8 @@ class CircuitInfo(msgspec.Struct, frozen=True, tag="circuit"):
     domain_size: int
     vkey_json: str
     """The verification key, byte for byte as snarkjs exports it."""
+    contributions: int | None = None
+    """As the file says; None where it does not say."""
 
 
 class WitnessInfo(msgspec.Struct, frozen=True, tag="witness"):
@@ -165,6 +167,7 @@ def _inspect_circuit(question: InspectCircuit) -> CircuitInfo:
             n_coefficients=key.n_coefficients,
             domain_size=key.domain_size,
             vkey_json=snarkjson.vkey_to_json(snarkjson.vkey_from_zkey(key)),
+            contributions=key.contributions(),
         )
 
 

@@ -5,6 +5,7 @@ from http import HTTPStatus
 from aiohttp import web
 
 from hub import ports
+from hub.access.roles import Role
 from hub.api import models, views
 from hub.api.errors import Problem, not_found
 from hub.api.route import JSON, PAGE_PARAMETERS, Answer, Route, answer, cut_page, read_body, read_page
@@ -70,6 +71,7 @@ async def register_circuit(request: web.Request) -> web.Response:
                 domain_size=info.domain_size,
                 verification_key=info.vkey_json.encode(),
                 created_at_ms=request.app[ports.CLOCK].time_ms(),
+                contributions=info.contributions,
             )
         )
     except NameTaken as error:
@@ -106,6 +108,13 @@ async def list_circuits(request: web.Request) -> web.Response:
 async def get_circuit(request: web.Request) -> web.Response:
     """One circuit."""
     return answer(views.circuit_view(await find_circuit(request)))
+
+
+async def change_circuit(request: web.Request) -> web.Response:
+    """Say which nodes may get a circuit. Jobs that were handed in before keep what was said then."""
+    circuit, wanted = await find_circuit(request), await read_body(request, models.CircuitChange)
+    changed = await request.app[ports.STORE].set_circuit_labels(circuit.id, wanted.node_labels)
+    return answer(views.circuit_view(changed or circuit))
 
 
 async def get_verification_key(request: web.Request) -> web.Response:
@@ -148,6 +157,18 @@ ROUTES = (
         tag="circuits",
         answers={HTTPStatus.OK: Answer("The circuit", models.CircuitView)},
         problems=(HTTPStatus.NOT_FOUND,),
+    ),
+    Route(
+        method="PATCH",
+        path="/api/v1/circuits/{id}",
+        handler=change_circuit,
+        summary="Say which nodes may get a circuit: whoever owns a node can read the witnesses it proves",
+        tag="circuits",
+        body=models.CircuitChange,
+        example=models.CircuitChange(node_labels={"owner": "us"}),
+        role=Role.ADMIN,
+        answers={HTTPStatus.OK: Answer("The circuit", models.CircuitView)},
+        problems=(HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY),
     ),
     Route(
         method="GET",

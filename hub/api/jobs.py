@@ -68,8 +68,10 @@ async def submit_job(request: web.Request) -> web.Response:
         ),
         created_at_ms=request.app[ports.CLOCK].time_ms(),
         priority=wanted.priority,
+        label=wanted.label,
+        node_labels=circuit.node_labels,
         idempotency_key=key,
-        request_sha256=hashlib.sha256(msgspec.json.encode(wanted)).hexdigest(),
+        request_sha256=_digest(wanted),
     )
     try:
         stored, created = await request.app[ports.JOBS].submit(job)
@@ -87,6 +89,14 @@ async def submit_job(request: web.Request) -> web.Response:
         status=HTTPStatus.CREATED if created else HTTPStatus.OK,
         headers={"Location": f"/api/v1/jobs/{stored.id}"},
     )
+
+
+def _digest(wanted: models.JobRequest) -> str:
+    """Of what is asked for. A label that is not there is left out: requests from before labels stay the same."""
+    asked = msgspec.structs.asdict(wanted)
+    if not wanted.label:
+        del asked["label"]
+    return hashlib.sha256(msgspec.json.encode(asked)).hexdigest()
 
 
 def _idempotency_key(request: web.Request) -> str | None:

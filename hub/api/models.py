@@ -33,6 +33,9 @@ CircuitName = Annotated[
 USES_MAX = 10_000
 TTL_S_MAX = 30 * 24 * 3600
 PRIORITY_MAX = 1000
+JOB_LABEL_CHARS_MAX = 128
+LABELS_MAX = 16
+LABEL_CHARS_MAX = 128
 
 
 class Request(Struct, frozen=True, forbid_unknown_fields=True):
@@ -112,6 +115,18 @@ class CircuitRequest(Request, frozen=True):
     zkey: Annotated[Sha256, Meta(description="digest of an uploaded .zkey")]
 
 
+LabelText = Annotated[str, Meta(min_length=1, max_length=LABEL_CHARS_MAX)]
+
+
+class CircuitChange(Request, frozen=True):
+    """Which nodes may get a circuit."""
+
+    node_labels: Annotated[
+        dict[LabelText, LabelText],
+        Meta(max_length=LABELS_MAX, description="jobs handed in from now on go only to nodes with all of these"),
+    ]
+
+
 class CircuitView(Struct, frozen=True):
     """A registered circuit."""
 
@@ -123,6 +138,13 @@ class CircuitView(Struct, frozen=True):
     n_vars: int
     domain_size: int
     created_at_ms: UnixMs
+    contributions: Annotated[
+        int | None,
+        Meta(
+            description="to the key, as its file says, not verified; 0: whoever made it can forge proofs; null: unknown"
+        ),
+    ]
+    node_labels: Annotated[dict[str, str], Meta(description="its jobs go only to nodes with all of these labels")]
 
 
 class JobRequest(Request, frozen=True):
@@ -131,6 +153,7 @@ class JobRequest(Request, frozen=True):
     circuit: Annotated[str, Meta(min_length=1, max_length=64, description="id or name of a circuit")]
     witness: Annotated[Sha256, Meta(description="digest of an uploaded .wtns")]
     priority: Annotated[int, Meta(ge=-PRIORITY_MAX, le=PRIORITY_MAX, description="higher goes first")] = 0
+    label: Annotated[str, Meta(max_length=JOB_LABEL_CHARS_MAX, description="for people; nothing goes by it")] = ""
 
 
 class ErrorView(Struct, frozen=True):
@@ -178,6 +201,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     circuit_id: Sha256
     state: Annotated[str, Meta(description="queued, leased, running, verifying, done, failed, cancelled")]
     priority: int
+    label: Annotated[str, Meta(description="for people")]
+    node_labels: Annotated[dict[str, str], Meta(description="it goes only to nodes with all of these labels")]
     attempt: Annotated[int, Meta(description="number of the latest attempt; 0 before the first")]
     node: Annotated[Uuid | None, Meta(description="which node holds it, or proved it")]
     node_name: str | None

@@ -253,6 +253,8 @@ async def job_view(app: web.Application, picture: JobPicture, *, whole: bool = F
         circuit_id=job.circuit_id,
         state=job.state.value,
         priority=job.priority,
+        label=job.label,
+        node_labels=job.node_labels,
         attempt=job.attempt,
         node=agent_id,
         node_name=None if agent_id is None else await app[NAMES].node(agent_id),
@@ -331,6 +333,8 @@ def circuit_view(circuit: Circuit) -> models.CircuitView:
         n_vars=circuit.n_vars,
         domain_size=circuit.domain_size,
         created_at_ms=circuit.created_at_ms,
+        contributions=circuit.contributions,
+        node_labels=circuit.node_labels,
     )
 
 

@@ -96,6 +96,10 @@ class Circuit(Struct, frozen=True, kw_only=True):
     verification_key: bytes
     """verification_key.json as snarkjs writes it."""
     created_at_ms: int
+    contributions: int | None = None
+    """To the key, as its file says; None where it does not say."""
+    node_labels: dict[str, str] = field(default_factory=dict)
+    """Its jobs go only to nodes with all of these labels."""
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -108,6 +112,10 @@ class Job(Struct, frozen=True, kw_only=True):
     inputs: tuple[Input, ...]
     """For groth16: roles ``zkey`` and ``wtns``."""
     created_at_ms: int
+    label: str = ""
+    """For people; nothing goes by it."""
+    node_labels: dict[str, str] = field(default_factory=dict)
+    """It goes only to nodes with all of these labels: its circuit's when it was handed in."""
     priority: int = 0
     """Higher goes first; among equals the older one."""
     idempotency_key: str | None = None

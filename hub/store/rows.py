@@ -25,9 +25,9 @@ _TIMINGS = dict[str, float]
 JSON_FIELDS: dict[type[Struct], dict[str, Any]] = {
     Agent: {"labels": _LABELS, "capabilities": tuple[str, ...]},
     EnrollToken: {"labels": _LABELS},
-    Job: {"inputs": tuple[Input, ...], "timings_ms": _TIMINGS},
+    Job: {"inputs": tuple[Input, ...], "node_labels": _LABELS, "timings_ms": _TIMINGS},
     Attempt: {"outputs": tuple[Output, ...], "timings_ms": _TIMINGS},
-    Circuit: {},
+    Circuit: {"node_labels": _LABELS},
     Reach: {
         "target": Target | None,
         "host_keys": tuple[str, ...],

@@ -110,6 +110,8 @@ CIRCUITS = Table(
     Column("domain_size", BigInteger, nullable=False),
     Column("verification_key", LargeBinary, nullable=False),
     Column("created_at_ms", BigInteger, nullable=False),
+    Column("contributions", BigInteger),
+    Column("node_labels", Text, nullable=False),
 )
 
 JOBS = Table(
@@ -135,6 +137,8 @@ JOBS = Table(
     Column("public", LargeBinary),
     Column("timings_ms", Text, nullable=False),
     Column("revision", BigInteger, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("node_labels", Text, nullable=False),
 )
 
 ATTEMPTS = Table(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
 from sqlalchemy import Connection, Select, func, insert, select, tuple_, update
 
 from hub.store.base import (
@@ -74,6 +75,17 @@ def circuits(connection: Connection, after: str, limit: int) -> list[Circuit]:
         select(CIRCUITS).where(CIRCUITS.c.id > after).order_by(CIRCUITS.c.id).limit(min(limit, PAGE_MAX))
     )
     return [from_row(Circuit, row) for row in rows.mappings()]
+
+
+def set_circuit_labels(connection: Connection, circuit_id: str, node_labels: dict[str, str]) -> Circuit | None:
+    """Which nodes a circuit's jobs may go to."""
+    known = circuit(connection, circuit_id)
+    if known is None:
+        return None
+    changed = msgspec.structs.replace(known, node_labels=node_labels)
+    labels = to_row(changed)["node_labels"]
+    connection.execute(update(CIRCUITS).where(CIRCUITS.c.id == known.id).values(node_labels=labels))
+    return changed
 
 
 # --- jobs

@@ -87,13 +87,10 @@ class Container:
             raise MalformedFile(self.path, section_field(ident, name), problem)
         return self._view[found[0].offset : found[0].offset + found[0].size]
 
-    def optional_section(self, ident: int, name: str) -> memoryview | None:
-        """Return the payload of a section that may be missing.
-
-        Raises:
-            MalformedFile: there are several.
-        """
-        return self.section(ident, name) if ident in self._sections else None
+    def optional_section(self, ident: int) -> memoryview | None:
+        """Return the payload of a section that nothing needs; None unless it is there exactly once."""
+        found = self._sections.get(ident, [])
+        return self._view[found[0].offset : found[0].offset + found[0].size] if len(found) == 1 else None
 
     def section_of_size(self, ident: int, name: str, size: int, why: str) -> memoryview:
         """Return a payload whose size the header determines.

@@ -44,7 +44,7 @@ GROTH16: Final = 1
 _PROTOCOL: Final = (1, "protocol")
 _HEADER: Final = (2, "header")
 _COEFFICIENTS: Final = (4, "coefficients")
-_CONTRIBUTIONS: Final = (10, "contributions")
+_CONTRIBUTIONS: Final = 10
 _CIRCUIT_HASH_BYTES: Final = 64
 _U32: Final = struct.Struct("<I")
 _COUNTS: Final = struct.Struct("<III")
@@ -145,12 +145,9 @@ class ZKey:
 
     def contributions(self) -> int | None:
         """Return how many contributions the file says its key had, unverified; None where it does not say."""
-        view = self._container.optional_section(*_CONTRIBUTIONS)
-        if view is None:
+        view = self._container.optional_section(_CONTRIBUTIONS)
+        if view is None or len(view) < _CIRCUIT_HASH_BYTES + _U32.size:
             return None
-        if len(view) < _CIRCUIT_HASH_BYTES + _U32.size:
-            field = section_field(*_CONTRIBUTIONS)
-            raise MalformedFile(self.path, field, f"has {len(view)} bytes, too few for the number of contributions")
         return int(_U32.unpack_from(view, _CIRCUIT_HASH_BYTES)[0])
 
     def sha256(self) -> str:

@@ -5,6 +5,7 @@ import itertools
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from hub import jobs as steps
 from hub.dispatch import Assign, Candidate, Dispatch, Expire, Limits, greet
@@ -81,6 +82,19 @@ def test_a_card_is_preferred_to_a_processor() -> None:
     book = book_of(a_job("j1"))
     fleet = [Candidate(agent_id=A), Candidate(agent_id=B, cuda=True)]
     assert book.dispatch.decide(fleet, 0.0) == [Assign("j1", B)]
+
+
+def test_a_job_that_asks_for_labels_waits_for_a_node_that_has_them_all() -> None:
+    picture = a_job("j1")
+    asking = replace(picture, job=replace(picture.job, node_labels={"owner": "us", "rack": "7"}))
+    book = book_of(asking)
+    strangers = [Candidate(agent_id=A, cuda=True), Candidate(agent_id=B, labels={"owner": "us", "rack": "8"})]
+    assert book.dispatch.decide(strangers, 0.0) == []
+    ours = Candidate(agent_id=C, labels={"owner": "us", "rack": "7", "more": "x"})
+    assert book.dispatch.decide([*strangers, ours], 0.0) == [Assign("j1", C)]
+    book.assign("j1", C)
+    book.end("j1", 1, AttemptState.LOST)
+    assert book.dispatch.decide([*strangers, ours], 0.0) == [Assign("j1", C)], "a stranger is no way out"
 
 
 def test_nobody_there_means_the_job_waits() -> None:

@@ -13,11 +13,28 @@ from tests.hub.api.conftest import CIRCUITS, Web
 async def test_a_circuit_is_registered_once_under_its_name(web: Web) -> None:
     made = await web.register()
     assert (made["name"], made["curve"], made["n_public"], made["domain_size"]) == ("merkle8", "bn128", 2, 2048)
+    assert (made["contributions"], made["node_labels"]) == (1, {})
     again = await web.ask("POST", "/api/v1/circuits", json={"name": "merkle8", "zkey": made["id"]})
     assert (again.status, again.json) == (200, made)
     for name in (made["id"], "merkle8"):
         assert (await web.ask("GET", f"/api/v1/circuits/{name}")).json == made
     assert (await web.ask("GET", "/api/v1/circuits")).json == {"circuits": [made], "next": None}
+
+
+async def test_jobs_take_over_where_their_circuit_may_go_when_they_are_handed_in(web: Web) -> None:
+    made = await web.register()
+    before = await web.submit(headers={"Idempotency-Key": "k"})
+    changed = await web.ask("PATCH", "/api/v1/circuits/merkle8", json={"node_labels": {"owner": "us"}})
+    assert (changed.status, changed.json) == (200, made | {"node_labels": {"owner": "us"}})
+    assert (await web.ask("GET", f"/api/v1/circuits/{made['id']}")).json == changed.json
+    after = await web.submit()
+    assert (before["node_labels"], after["node_labels"]) == ({}, {"owner": "us"})
+    assert (await web.submit(headers={"Idempotency-Key": "k"}))["id"] == before["id"]
+    for labels in ({"owner": ""}, {"": "us"}, {str(number): "x" for number in range(17)}, {"owner": 1}):
+        refused = await web.ask("PATCH", "/api/v1/circuits/merkle8", json={"node_labels": labels})
+        assert (refused.status, refused.code) == (422, "invalid"), labels
+    unknown = await web.ask("PATCH", "/api/v1/circuits/nothing", json={"node_labels": {}})
+    assert (unknown.status, unknown.code) == (404, "not_found")
 
 
 async def test_its_verification_key_is_what_snarkjs_exports(web: Web) -> None:

@@ -105,10 +105,23 @@ async def test_the_same_idempotency_key_makes_one_job(web: Web) -> None:
     body = {"circuit": "merkle8", "witness": witness, "priority": 5}
     other = await web.ask("POST", "/api/v1/jobs", json=body, headers=key)
     assert (other.status, other.code) == (409, "idempotency_conflict")
+    assert (await web.ask("POST", "/api/v1/jobs", json=body | {"priority": 0, "label": "x"}, headers=key)).status == 409
     assert len((await web.ask("GET", "/api/v1/jobs")).json["jobs"]) == 1
     for wrong in ("", "x" * 256):
         refused = await web.ask("POST", "/api/v1/jobs", json=body, headers={"Idempotency-Key": wrong})
         assert refused.code == "invalid"
+
+
+async def test_a_label_is_kept_as_it_was_given(web: Web) -> None:
+    await web.register()
+    witness = await web.upload((CIRCUITS / "merkle8.wtns").read_bytes())
+    label = "<b>block 17\x1b[2J</b> \u202e"
+    body = {"circuit": "merkle8", "witness": witness, "label": label}
+    made = await web.ask("POST", "/api/v1/jobs", json=body)
+    assert made.json["label"] == label
+    assert (await web.ask("GET", f"/api/v1/jobs/{made.json['id']}")).json["label"] == label
+    refused = await web.ask("POST", "/api/v1/jobs", json=body | {"label": "x" * 129})
+    assert (refused.status, refused.code) == (422, "invalid")
 
 
 @pytest.mark.parametrize("kind", ["random", "truncated", "empty", "key"])

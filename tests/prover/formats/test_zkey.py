@@ -90,9 +90,17 @@ def test_nine_sections_suffice(read: Read) -> None:
         assert key.n_vars == 7
 
 
+def test_contributions_are_counted_where_the_file_says_how_many(read: Read) -> None:
+    order = [ident for ident in AS_FRESH_SETUP if ident != 10]
+    for payload, count in ((bytes(64) + b"\x03\0\0\0", 3), (bytes(64) + bytes(4), 0), (bytes(67), None), (None, None)):
+        extra = [] if payload is None else [(10, payload)]
+        with read(Sections(SECTIONS, order=order, extra=extra).file()) as key:
+            assert key.contributions() == count
+
+
 def test_contributions_may_be_there_twice_but_needed_sections_may_not(read: Read) -> None:
-    with read(Sections(SECTIONS, extra=[(10, b"")]).file()):
-        pass
+    with read(Sections(SECTIONS, extra=[(10, b"")]).file()) as key:
+        assert key.contributions() is None
     for ident in range(1, 10):
         with pytest.raises(MalformedFile, match=rf"section {ident} \(.*\): is there 2 times"):
             read(Sections(SECTIONS, extra=[(ident, SECTIONS[ident])]).file())
