@@ -122,7 +122,7 @@ class Feed:
             if (node := self._app[ports.REGISTRY].node(agent_id)) is not None:
                 viewer.put(f"readings {agent_id}", self._readings(node))
         if view.node and view.node != before.node:
-            viewer.put(f"node {view.node}", self._whole(view.node), urgent=True)
+            viewer.put(f"node {view.node}", self._picture(view.node, whole=True), urgent=True)
         if view.jobs and not before.jobs:
             jobs = [
                 msgspec.Raw(msgspec.json.encode(await views.job_view(self._app, picture)))
@@ -314,11 +314,12 @@ class Feed:
             return
         self._told_s[agent_id] = self._app[ports.CLOCK].monotonic()
         # Each is encoded once, and only if somebody wants it.
-        whole, row = cache(partial(self._whole, agent_id)), cache(partial(self._row, node))
+        picture, row = cache(partial(self._picture, agent_id)), cache(partial(self._row, node))
+        whole = cache(partial(self._picture, agent_id, whole=True))
         readings = cache(partial(self._readings, node))
         for viewer in self._viewers:
             if not viewer.stream:
-                viewer.put(agent_id, whole(), urgent=urgent)
+                viewer.put(agent_id, picture(), urgent=urgent)
                 continue
             self._say_to_page(viewer, agent_id, row if urgent else None, whole, readings)
 
@@ -337,9 +338,10 @@ class Feed:
         if agent_id == viewer.view.node:
             viewer.put(f"node {agent_id}", whole(), urgent=row is not None)
 
-    def _whole(self, agent_id: str) -> Said:
+    def _picture(self, agent_id: str, *, whole: bool = False) -> Said:
+        """``whole`` with the longest lists: for the page that shows this one node."""
         node = self._app[ports.REGISTRY].node(agent_id)
-        view = None if node is None else views.node_view(self._app, node)
+        view = None if node is None else views.node_view(self._app, node, whole=whole)
         return _said("node", models.LiveNode(seq=0, id=agent_id, node=view))
 
     def _row(self, node: Node) -> Said:

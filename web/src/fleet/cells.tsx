@@ -77,10 +77,10 @@ export function Bar({ label, value }: { label: string; value: ReadonlySignal<num
   const text = useComputed(() => percent(value.value));
   const style = useComputed(() => `${Math.round(100 * (value.value ?? 0))}`);
   return (
-    <span class="bar" role="img" aria-label={useComputed(() => `${label} ${text.value}`)}>
+    <span class="bar">
       <span class="bar-label" aria-hidden="true">{label}</span>
-      <progress max={100} value={style} aria-hidden="true" tabIndex={-1} />
-      <span class="number" aria-hidden="true">{text}</span>
+      <progress max={100} value={style} aria-label={label} />
+      <span class="number">{text}</span>
     </span>
   );
 }
