@@ -332,14 +332,14 @@ async def test_a_newer_worker_may_say_things_we_do_not_know(node: Node) -> None:
 
 
 async def test_a_device_that_cannot_be_used_is_shown_as_down_with_the_reason(node: Node) -> None:
-    said = asyncio.Event()
+    said, mended = asyncio.Event(), asyncio.Event()
 
     async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(codec.length_prefixed(Greeting(pid=1, device="host", started_ms=1, version="9")))
         writer.write(codec.length_prefixed(DeviceNews(state=DeviceState.OPENING)))
         await said.wait()
         writer.write(codec.length_prefixed(DeviceNews(state=DeviceState.UNUSABLE, detail="no compiler")))
-        await reader.read(1)
+        await mended.wait()
         writer.write(codec.length_prefixed(DeviceNews(state=DeviceState.READY)))
         await reader.read()
 
@@ -350,6 +350,7 @@ async def test_a_device_that_cannot_be_used_is_shown_as_down_with_the_reason(nod
         await eventually(lambda: worker.reading().detail == "no compiler", "the reason")
         assert worker.reading().state is WorkerState.DOWN
         assert (await node.said("worker.device_unusable")).detail == "no compiler"
+        mended.set()
         await eventually(lambda: worker.reading().state is WorkerState.IDLE, "the mended device")
         assert worker.reading().detail == ""
 

@@ -130,6 +130,7 @@ async def test_a_broken_way_is_known_before_it_is_needed_and_tried_again_until_i
         node = await all_.node(authorized=False)
         await until(lambda: all_.desk.readiness(node.id).state is State.BROKEN)
         assert all_.desk.sentence(node.id) == "fallback broken: Permission denied (publickey)"
+        await until(lambda: all_.watch.under_way == 0)
         all_.sshds[node.id].authorize(all_.identity)
         all_.clock.jump(30)
         all_.watch.tick()
