@@ -15,6 +15,7 @@ import msgspec
 import platformdirs
 from msgspec import Struct
 
+from hub.alerts import targets
 from hub.ssh import policy
 from wire import limits
 
@@ -100,19 +101,23 @@ class Config(Struct, frozen=True, kw_only=True):
     enroll_per_s: float = 10.0
     ssh_program: str = "ssh"
     ssh_identities: str = ""
+    ssh_doctor_key: Path | None = None
     ssh_config_file: Path | None = None
     ssh_agent_socket: Path | None = None
     ssh_runtime_dir: Path | None = None
     ssh_connect_timeout_s: int = 10
     ssh_deadline_s: float = 30.0
     ssh_probes_max: int = 20
-    ssh_probe_after_s: float = 60.0
+    ssh_probe_after_s: float = 10.0
     ssh_rehearse_s: float = 86_400.0
     ssh_examine_s: float = 60.0
     ssh_attempts_kept_days: int = 90
     ssh_accept_suggestions: bool = False
     ssh_recover_labels: str = ""
     ssh_recover_per_hour: int = 4
+    alert_private_hosts: str = ""
+    deadman_url: str = ""
+    deadman_every_s: float = 60.0
     sources: Mapping[str, str] = {}
     """Where each setting that was given was given: an option or a variable. No setting itself."""
 
@@ -250,6 +255,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("enroll_per_s", "enrolment requests answered a second"),
     Setting("ssh_program", "OpenSSH's client, by name or path"),
     Setting("ssh_identities", "private keys, separated by commas; else one of the hub's own in data_dir/ssh"),
+    Setting("ssh_doctor_key", "another private key, by which the doctor looks where a node refuses the hub's"),
     Setting("ssh_config_file", "an ssh_config of yours, read after what the hub insists on"),
     Setting("ssh_agent_socket", "an ssh agent's socket; its keys are offered too"),
     Setting("ssh_runtime_dir", "private folder of control sockets; else the first usable of the usual places"),
@@ -263,6 +269,11 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("ssh_accept_suggestions", "1 accepts the address, user and port a node suggests for its sshd unasked"),
     Setting("ssh_recover_labels", "dead agents of nodes with these labels are restarted unasked: name=value,..., or *"),
     Setting("ssh_recover_per_hour", "of them at most so many within an hour, the first as a canary"),
+    Setting(
+        "alert_private_hosts", "hosts, addresses and networks off the internet that notices may go to: name,10.0.0.0/8"
+    ),
+    Setting("deadman_url", "asked again and again while the hub is well, so that another service misses it"),
+    Setting("deadman_every_s", "seconds between two of these"),
 )
 """Every setting, in the order of the documentation."""
 
@@ -356,6 +367,7 @@ _POSITIVE = (
     "ssh_probes_max",
     "ssh_rehearse_s",
     "ssh_examine_s",
+    "deadman_every_s",
 )
 
 
@@ -434,10 +446,7 @@ def _check(config: Config) -> None:
             "give --tls-cert and --tls-key, or --insecure to send tokens and witnesses in the clear"
         )
     _check_intervals(config)
-    try:
-        policy.rule(config.ssh_recover_labels, config.ssh_recover_per_hour)
-    except ValueError as error:
-        raise ConfigError(f"ssh_recover_labels: {error}") from None
+    _check_outward(config)
     keeps_s = (config.keep_raw_s, config.keep_minute_s, config.keep_ten_minutes_s, config.keep_hour_s)
     if list(keeps_s) != sorted(keeps_s) or config.keep_raw_s < KEEP_RAW_MIN_S:
         raise ConfigError(
@@ -446,6 +455,20 @@ def _check(config: Config) -> None:
         )
     if config.public_url and not config.public_url.startswith(("http://", "https://")):
         raise ConfigError(f"public_url: {config.public_url!r} must begin with http:// or https://")
+
+
+def _check_outward(config: Config) -> None:
+    """Whom the hub restarts, and whom it tells."""
+    try:
+        policy.rule(config.ssh_recover_labels, config.ssh_recover_per_hour)
+    except ValueError as error:
+        raise ConfigError(f"ssh_recover_labels: {error}") from None
+    try:
+        targets.Allowed.parse(config.alert_private_hosts)
+    except ValueError as error:
+        raise ConfigError(f"alert_private_hosts: {error}") from None
+    if config.deadman_url and not config.deadman_url.startswith(("http://", "https://")):
+        raise ConfigError("deadman_url must begin with http:// or https://")  # it may hold a secret: not shown
 
 
 def _check_intervals(config: Config) -> None:

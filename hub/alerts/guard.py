@@ -87,5 +87,3 @@ class Guard:
 def _packages() -> list[str]:
     """Where Python finds its modules."""
     return [path for path in sys.path if path and Path(path).name in {"site-packages", "dist-packages"}]
-
-

@@ -122,7 +122,7 @@ RULES: Mapping[Rule, Declared] = {
         remedy="One of the two is a copy: stop its agent, remove its data directory, enrol it anew.",
     ),
     Rule.DISK_FORECAST: Declared(
-        limits=_limits(_WARNING, 300, 1800, bad=24, clear=36),
+        limits=_limits(_WARNING, 1800, 1800, bad=24, clear=36),
         unit="hours until full",
         low_is_bad=True,
         about="a node's disk fills up, if it goes on as in the last six hours",
@@ -131,12 +131,12 @@ RULES: Mapping[Rule, Declared] = {
     ),
     Rule.HUB_STORE: Declared(
         limits=_limits(_CRITICAL, 30, 60),
-        about="the hub's store cannot be written or read; nothing is acknowledged until it can",
+        about="the hub's store cannot be written or read, or less than 1 GiB is free for it",
         many="stores are in trouble",
         remedy="The hub's log has the database's own words; most often the disk is full. Nodes keep their events.",
     ),
     Rule.HUB_DISK: Declared(
-        limits=_limits(_WARNING, 300, 1800, bad=48, clear=72),
+        limits=_limits(_WARNING, 3600, 1800, bad=48, clear=72),
         unit="hours until full",
         low_is_bad=True,
         about="the disk under the hub's data fills up, if its store grows on as in the last hour",
@@ -164,7 +164,7 @@ RULES: Mapping[Rule, Declared] = {
         remedy="`provewire incidents` has each with what to do.",
     ),
     Rule.NOTICE_UNDELIVERED: Declared(
-        limits=_limits(_WARNING, 0, 0),
+        limits=_limits(_WARNING, 600, 0),
         about="notices to a channel came to nothing",
         many="channels do not take notices",
         remedy="The channel's last failure is on the page of alerts; mend its address, then send a test.",
