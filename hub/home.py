@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
+
+from wire.inputs import EventsReceived
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hub.session import Life
     from wire.frames import Hello, JobHeld, JobReply, KeyInstalled
-    from wire.inputs import EventsReceived, StatusReceived
+    from wire.inputs import StatusReceived
+
+Settled = Callable[[EventsReceived, int | BaseException], None]
+"""Told the committed head of events that were stored, or why they were not."""
 
 
 class Home(Protocol):
@@ -23,6 +29,12 @@ class Home(Protocol):
 
         Raises:
             ForeignReference: one spoke of a job that is not the agent's; all are stored nevertheless.
+        """
+
+    def events_soon(self, life: Life, received: EventsReceived, settled: Settled) -> bool:
+        """The same without a task, in the order of the calls; ``settled`` is told the head or why there is none.
+
+        False: these need more than to be stored, or have to wait. Nothing was done.
         """
 
     def status(self, life: Life, received: StatusReceived) -> None:

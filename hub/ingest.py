@@ -14,15 +14,17 @@ from hub.bus import Bus, LogsStored, NodeChanged
 from hub.clock import Clock
 from hub.config import Config
 from hub.desk import Desk
+from hub.home import Settled
 from hub.jobs import step_for
 from hub.node_time import NodeClock, NodeClocks
 from hub.quotas import QuotaLimits, Quotas
 from hub.registry import Node, Registry
 from hub.store.base import IngestResult, Store, StoreUnavailable
 from hub.store.records import StatusNote
+from hub.store.sql_intake import nothing_to_apply
 from hub.undisturbed import Undisturbed
-from wire.frames import Event, EventBody, Stream
-from wire.inputs import StatusReceived
+from wire.frames import Event, Stream
+from wire.inputs import EventsReceived, StatusReceived
 from wire.picture import Picture
 from wire.status import NodeStatus
 
@@ -35,8 +37,6 @@ CLOCKS_EVERY_MS = 500
 """Between two comparisons of a node's clocks with ours: a status that follows sooner tells nothing new of them."""
 
 _STATUS_JSON = msgspec.json.Decoder(NodeStatus)
-_packed = msgspec.msgpack.Encoder().encode
-"""For the size of events: the frame's own bytes are not known here any more."""
 
 
 class Ingest:
@@ -66,12 +66,13 @@ class Ingest:
         self._to_note: set[str] = set()
         """Agents heard since the last note."""
 
-    async def events(self, agent_id: str, epoch: str, stream: Stream, events: Sequence[Event]) -> IngestResult:
+    async def events(self, agent_id: str, received: EventsReceived) -> IngestResult:
         """Store, commit, apply. Whoever calls this acknowledges ``head`` afterwards.
 
         A node beyond its quota waits here, so that its next events wait in its own outbox.
         """
-        verdict = self.quotas.judge(agent_id, epoch, stream, len(events), len(_packed(events)))
+        epoch, stream, events = received.epoch, received.stream, received.events
+        verdict = self.quotas.judge(agent_id, epoch, stream, len(events), received.size_bytes)
         if verdict.news:
             log.warning("a node is slowed down", agent=agent_id, stream=stream.value)
             await self._desk.note(agent_id, "quota.slowed", verdict.news)
@@ -80,20 +81,47 @@ class Ingest:
         if stream is Stream.JOBS:
             return await self._undisturbed.finish(self._job_events(agent_id, epoch, events))
         now_ms = self._clock.time_ms()
-        node_clock = self._node_clock(agent_id)
         result = await self._store.ingest(
             agent_id,
             epoch,
             stream,
             events,
             now_ms,
-            _nothing_to_apply,
-            sampled_at=None if node_clock is None else lambda event: node_clock.time_ms(epoch, event, now_ms),
+            nothing_to_apply,
+            sampled_at=self._sampled_at(agent_id, epoch, stream, now_ms),
             left_out=verdict.left_out,
         )
         if stream is Stream.LOGS and result.stored:
             self._bus.publish(LogsStored(agent_id, result.head))
         return result
+
+    def events_soon(self, agent_id: str, received: EventsReceived, settled: Settled) -> bool:
+        """The same, without a task, for what only has to be stored. False: it is for ``events``; nothing was done."""
+        epoch, stream, events = received.epoch, received.stream, received.events
+        if stream is Stream.JOBS:
+            return False
+        if not self.quotas.admits(agent_id, epoch, stream, len(events), received.size_bytes):
+            return False
+        now_ms = self._clock.time_ms()
+
+        def stored(outcome: IngestResult | BaseException) -> None:
+            if isinstance(outcome, BaseException):
+                settled(received, outcome)
+                return
+            if stream is Stream.LOGS and outcome.stored:
+                self._bus.publish(LogsStored(agent_id, outcome.head))
+            settled(received, outcome.head)
+
+        sampled_at = self._sampled_at(agent_id, epoch, stream, now_ms)
+        if self._store.ingest_soon(agent_id, epoch, stream, events, now_ms, stored, sampled_at):
+            return True
+        self.quotas.give_back(agent_id, stream, len(events), received.size_bytes)
+        return False
+
+    def _sampled_at(self, agent_id: str, epoch: str, stream: Stream, now_ms: int) -> Callable[[Event], int] | None:
+        """When readings of a node were made."""
+        node_clock = self._node_clock(agent_id) if stream is Stream.READINGS else None
+        return None if node_clock is None else lambda event: node_clock.time_ms(epoch, event, now_ms)
 
     async def _job_events(self, agent_id: str, epoch: str, events: Sequence[Event]) -> IngestResult:
         now_ms, limit = self._clock.time_ms(), self._config.attempts_max
@@ -184,10 +212,6 @@ class Ingest:
 def _noted(node: Node) -> bytes:
     """Its status as JSON. A picture is put to rest on the way: packed, it takes a tenth of the memory."""
     return node.said.rest() if isinstance(node.said, Picture) else msgspec.json.encode(node.said)
-
-
-def _nothing_to_apply(_body: EventBody) -> None:
-    """What events do to jobs that do not come in their stream."""
 
 
 def read_status(packed: bytes | None) -> NodeStatus | None:

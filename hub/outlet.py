@@ -8,12 +8,13 @@ import asyncio
 from collections.abc import Callable
 
 from hub.channels.base import Channel, ChannelClosed
+from hub.company import Company
 from hub.traffic import Traffic
 from wire.limits import PROTOCOL
 from wire.reasons import WEBSOCKET_CLOSE_BASE, Reason
 
 ANSWER_DELAY_MAX_S = 1.0
-"""The acknowledgement of a status waits so long for company. What is stored is acknowledged at once."""
+"""The acknowledgement of a status waits so long for company. What is stored is acknowledged at once, but in a rush."""
 ANSWERS_PER_HEARTBEAT = 10
 """A peer that is told of short heartbeats is answered as much sooner."""
 REASONS = {int(reason) for reason in Reason}
@@ -27,21 +28,35 @@ class Outlet:
         traffic: counts them.
         deadline_s: for the peer to take one.
         frames: gives what there is to send; asked again until there is none.
+        company: of outlets whose acknowledgements wait for more.
         failed: told the reason when the peer is gone or too slow. Nothing is sent after that.
     """
 
-    __slots__ = ("_channel", "_deadline_s", "_delay_s", "_failed", "_frames", "_sender", "_shut", "_timer", "_traffic")
+    __slots__ = (
+        "_channel",
+        "_company",
+        "_deadline_s",
+        "_delay_s",
+        "_failed",
+        "_frames",
+        "_sender",
+        "_shut",
+        "_timer",
+        "_traffic",
+    )
 
     def __init__(
         self,
         channel: Channel,
         traffic: Traffic,
+        company: Company,
         deadline_s: float,
         frames: Callable[[], list[bytes]],
         failed: Callable[[int, str], None],
     ) -> None:
         self._channel = channel
         self._traffic = traffic
+        self._company = company
         self._deadline_s = deadline_s
         self._frames = frames
         self._failed = failed
@@ -58,7 +73,7 @@ class Outlet:
     def shut(self) -> None:
         """Nothing more is sent: the peer has gone."""
         self._shut = True
-        self._stop_timer()
+        self._stop_waiting()
 
     def opened(self, heartbeat_s: float) -> None:
         """The peer was told to send something this often: answers may keep company from now on."""
@@ -69,9 +84,17 @@ class Outlet:
         if self._timer is None and not self._shut:
             self._timer = asyncio.get_running_loop().call_later(self._delay_s, self.flush)
 
+    def stored(self, *, pressing: bool) -> None:
+        """Something was stored: send what there is, or soon, in a rush; ``pressing``: not soon."""
+        if pressing or not self._company.rush:
+            self.flush()
+        elif not self._shut:
+            self.soon()
+            self._company.wait(self)
+
     def flush(self) -> None:
         """Send what there is."""
-        self._stop_timer()
+        self._stop_waiting()
         if self._sender is not None or self._shut:
             return
         frames = self._frames()
@@ -97,7 +120,8 @@ class Outlet:
             self._sender.cancel()
             await asyncio.gather(self._sender, return_exceptions=True)
 
-    def _stop_timer(self) -> None:
+    def _stop_waiting(self) -> None:
+        self._company.leave(self)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -83,6 +83,29 @@ class Quotas:
         self.left_out_total: dict[Stream, int] = {Stream.LOGS: 0, Stream.READINGS: 0}
         """... and events left out, by stream."""
 
+    def admits(self, agent_id: str, epoch: str, stream: Stream, count: int, size_bytes: int) -> bool:
+        """Whether a batch may be stored at once and whole, as nearly all are; then it is paid for.
+
+        Else nothing was paid, and ``judge`` says what to do.
+        """
+        account = self._accounts.get(agent_id)
+        if account is None or epoch not in account.epochs:
+            return False
+        rate = account.rates.get(stream)
+        day = account.bytes.get(stream.value if stream in self.left_out_total else "jobs and events")
+        now_s = self._clock.monotonic()
+        if rate is None or day is None or rate.pay(0.0, now_s) > 0.0 or day.pay(0.0, now_s) > 0.0:
+            return False
+        rate.pay(count, now_s)
+        day.pay(size_bytes, now_s)
+        return True
+
+    def give_back(self, agent_id: str, stream: Stream, count: int, size_bytes: int) -> None:
+        """What ``admits`` took for a batch that could not be stored at once after all."""
+        account = self._account(agent_id)
+        self._stream_rate(account, stream).pay(-count)
+        self._day(account, stream.value if stream in self.left_out_total else "jobs and events").pay(-size_bytes)
+
     def judge(self, agent_id: str, epoch: str, stream: Stream, count: int, size_bytes: int) -> Verdict:
         """What to do with a batch of ``count`` events."""
         account = self._account(agent_id)

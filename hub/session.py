@@ -1,7 +1,7 @@
 """One agent's life over a channel: handshake, then frames both ways until one side ends it with a numbered reason.
 
-Nobody waits for anybody else's trouble. The reader, or past it each frame as it comes, feeds the protocol and answers at
-once from memory. What must be stored is done by a worker, in order, and acknowledged after the commit. What is to be
+Nobody waits for anybody else's trouble. The reader, or past it each frame as it comes, feeds the protocol and answers
+at once from memory. What must be stored is done by a worker, in order, and acknowledged after the commit. What is to be
 sent is handed over at once; when the peer takes too little a sender waits for it, each frame under a deadline. Worker
 and sender are tasks that exist only while they have something to do: an idle agent costs the hub one task. What the
 peer does wrong ends this session and touches nothing else.
@@ -15,6 +15,7 @@ import structlog
 
 from hub.channels.base import Channel, ChannelClosed
 from hub.clock import Clock
+from hub.company import Company
 from hub.config import Config
 from hub.faults import FAULTS
 from hub.home import Home
@@ -66,8 +67,10 @@ class Life:
         "_protocol",
         "_rate",
         "_room",
+        "_settled",
         "_store_failed",
         "_traffic",
+        "_under_way",
         "_waiting",
         "_work",
         "_worker",
@@ -89,6 +92,7 @@ class Life:
         config: Config,
         clock: Clock,
         traffic: Traffic,
+        company: Company,
         hub_key: bytes,
         sign: Sign,
         verify: Verify,
@@ -118,10 +122,16 @@ class Life:
         self._waiting: list[asyncio.Future[None]] = []
         """Whoever waits for the finish."""
         self._leaving: asyncio.Task[None] | None = None
-        self._outlet = Outlet(channel, traffic, config.send_deadline_s, self._protocol.frames_to_send, self._end)
+        self._outlet = Outlet(
+            channel, traffic, company, config.send_deadline_s, self._protocol.frames_to_send, self._end
+        )
         self._store_failed = False
         self._work: list[Work | EventsReceived] = []
         self._worker: asyncio.Task[None] | None = None
+        self._under_way = 0
+        """Frames of events that are being stored past the worker."""
+        self._settled: asyncio.Future[None] | None = None
+        """The end waits for these."""
         self._room: asyncio.Future[None] | None = None
         """The reader waits for the worker."""
 
@@ -215,8 +225,17 @@ class Life:
         It is the reader that keeps this bounded: beyond `WORK_ITEMS_MAX` it takes no further frame.
         """
         self._work.append(work)
-        if self._worker is None:
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have the worker start, once what goes past it is done: everything happens in its order."""
+        if self._worker is None and self._work and not self._under_way:
             self._worker = asyncio.create_task(self._work_off())
+
+    @property
+    def _crowded(self) -> bool:
+        """Whether no further frame may be taken before some work is done."""
+        return len(self._work) + self._under_way >= WORK_ITEMS_MAX
 
     # --- the life
 
@@ -225,6 +244,9 @@ class Life:
         try:
             self._outlet.flush()
             await self._read()
+            if self._under_way:
+                self._settled = asyncio.get_running_loop().create_future()
+                await self._settled
             for task in (self._leaving, self._worker):
                 if task is not None:
                     await task
@@ -249,6 +271,7 @@ class Life:
 
     async def _cancel_tasks(self) -> None:
         """What is left of the session's tasks when it was cancelled itself, or failed."""
+        self._work.clear()
         await self._outlet.cancel()
         tasks = [task for task in (self._leaving, self._worker) if task is not None]
         for task in tasks:
@@ -256,7 +279,7 @@ class Life:
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: BaseException) -> None:
         """A bug of ours ends the session."""
         FAULTS.count("session")
         log.error("a session failed", agent=self.agent_id, remote=self.channel.remote, exc_info=error)
@@ -320,7 +343,7 @@ class Life:
 
     def _taken(self, data: bytes) -> bool:
         """Take one frame past the reader, which waits for it, unless the reader has to wait before it takes it."""
-        if self._owed_s > 0.0 or len(self._work) >= WORK_ITEMS_MAX:
+        if self._owed_s > 0.0 or self._crowded:
             return False
         if not self._over:
             try:
@@ -331,7 +354,7 @@ class Life:
 
     async def _until_its_turn(self) -> None:
         """Wait before the next frame is taken: until there is room for its work, and as long as a flood owes."""
-        while len(self._work) >= WORK_ITEMS_MAX:
+        while self._crowded:
             self._room = asyncio.get_running_loop().create_future()
             await self._room
         if self._owed_s > 0.0:  # a flood waits in the peer's own buffers, and takes nobody else's time
@@ -373,7 +396,10 @@ class Life:
     def _act(self, happened: HubInput) -> None:
         match happened:
             case EventsReceived():
-                self.do(happened)
+                if self._worker is None and not self._work and self._home.events_soon(self, happened, self._stored):
+                    self._under_way += 1
+                else:
+                    self.do(happened)
             case Replied(reply=reply):
                 self.do(lambda: self._home.replied(self, reply))
             case KeyAnswered(frame=answer):
@@ -396,23 +422,32 @@ class Life:
             work = self._work.pop(0)
             if isinstance(work, EventsReceived):
                 work = self._with_those_behind(work)
-            if self._room is not None and not self._room.done():
-                self._room.set_result(None)
+            self._make_room()
             try:
                 if isinstance(work, EventsReceived):
                     await self._store(work)
                 else:
                     await work()
-            except ForeignReference as error:
-                self.end(Reason.FOREIGN_REFERENCE, str(error))
-            except StoreClosed:
-                self.end(Reason.HUB_STOPPING, "the hub is stopping")
-            except StoreError as error:
-                self.end(Reason.OVERLOADED, f"the hub's store does not answer: {error}", STORE_WAIT_S)
             except Exception as error:  # noqa: BLE001 - as in `run`
-                self._failed(error)
+                self._went_wrong(error)
             self._outlet.flush()
         self._worker = None
+
+    def _make_room(self) -> None:
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+
+    def _went_wrong(self, error: BaseException) -> None:
+        """Work could not be done: the session ends with the reason."""
+        match error:
+            case ForeignReference():
+                self.end(Reason.FOREIGN_REFERENCE, str(error))
+            case StoreClosed():
+                self.end(Reason.HUB_STOPPING, "the hub is stopping")
+            case StoreError():
+                self.end(Reason.OVERLOADED, f"the hub's store does not answer: {error}", STORE_WAIT_S)
+            case _:
+                self._failed(error)
 
     def _with_those_behind(self, first: EventsReceived) -> EventsReceived:
         """These events and, in one commit, those of the same stream that came while an earlier commit took its time."""
@@ -429,8 +464,9 @@ class Life:
             return first
         together = [first, *self._work[:behind]]
         del self._work[:behind]
-        events = [event for item in together if isinstance(item, EventsReceived) for event in item.events]
-        return EventsReceived(first.epoch, first.stream, events)
+        items = [item for item in together if isinstance(item, EventsReceived)]
+        events = [event for item in items for event in item.events]
+        return EventsReceived(first.epoch, first.stream, events, sum(item.size_bytes for item in items))
 
     async def _store(self, received: EventsReceived) -> None:
         if self._store_failed:
@@ -442,3 +478,19 @@ class Life:
             raise
         if not self._over:
             self._protocol.acknowledge(received.epoch, Stream(received.stream), head)
+
+    def _stored(self, received: EventsReceived, outcome: int | BaseException) -> None:
+        """What came of events that were stored past the worker."""
+        self._under_way -= 1
+        self._make_room()
+        if isinstance(outcome, BaseException):
+            if not self._store_failed and not self._finished:
+                self._store_failed = True  # what followed does not fit any more; the agent sends all of it again
+                self._went_wrong(outcome)
+        elif not self._over:
+            pressing = self._protocol.acknowledge(received.epoch, received.stream, outcome)
+            self._outlet.stored(pressing=pressing)
+        if not self._under_way:
+            self._begin()
+            if self._settled is not None and not self._settled.done():
+                self._settled.set_result(None)

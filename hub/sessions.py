@@ -11,9 +11,11 @@ import structlog
 from hub.bus import Bus
 from hub.channels.base import Channel
 from hub.clock import Clock
+from hub.company import Company
 from hub.config import Config
 from hub.desk import Desk
 from hub.entrance import UNKNOWN_WAIT_S, Entrance, Key
+from hub.home import Settled
 from hub.ingest import Ingest
 from hub.keys import Keys, verify_signature
 from hub.liveness import Limits
@@ -74,6 +76,7 @@ class Sessions:
         self._noting: asyncio.Task[None] | None = None
         self._offers = KeyOffers()
         self.traffic = Traffic()
+        self._company = Company(clock, self.traffic)
 
     # --- the door
 
@@ -109,6 +112,7 @@ class Sessions:
             config=self._config,
             clock=self._clock,
             traffic=self.traffic,
+            company=self._company,
             hub_key=self._keys.public_key,
             sign=self._keys.sign,
             verify=verify_signature,
@@ -260,7 +264,7 @@ class Sessions:
 
     async def events(self, life: Life, received: EventsReceived) -> int:
         """Store events; the committed head."""
-        result = await self._ingest.events(life.agent_id, received.epoch, received.stream, received.events)
+        result = await self._ingest.events(life.agent_id, received)
         waits = self._missing.get(life)
         if waits is not None and received.stream is Stream.JOBS:
             waits.told(received.epoch, result.head)
@@ -268,6 +272,10 @@ class Sessions:
         if result.foreign:
             life.end(Reason.FOREIGN_REFERENCE, result.foreign[0])
         return result.head
+
+    def events_soon(self, life: Life, received: EventsReceived, settled: Settled) -> bool:
+        """Store events that need nothing but that."""
+        return self._ingest.events_soon(life.agent_id, received, settled)
 
     def status(self, life: Life, received: StatusReceived) -> None:
         """Take over a status."""

@@ -33,9 +33,21 @@ TURNED_AWAY = ("upgrade_required", "unsupported_version", "stopping", "overloade
 class Traffic:
     """Counts of all sessions together."""
 
-    __slots__ = ("bytes_in", "bytes_out", "ends", "frames_in", "frames_out", "held_back", "opened", "turned_away")
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "ends",
+        "frames",
+        "frames_in",
+        "frames_out",
+        "held_back",
+        "opened",
+        "turned_away",
+    )
 
     def __init__(self) -> None:
+        self.frames = 0
+        """That came, of all kinds."""
         self.frames_in: Counter[str] = Counter()
         self.bytes_in = 0
         self.frames_out = 0
@@ -51,6 +63,7 @@ class Traffic:
 
     def received(self, size_bytes: int, happened: list[HubInput]) -> None:
         """One frame came."""
+        self.frames += 1
         self.bytes_in += size_bytes
         self.frames_in[KINDS[type(happened[0])] if happened else "other"] += 1
 

@@ -235,20 +235,25 @@ class HubSession(Peer[HubState]):
 
     # --- what the shell sends -------------------------------------------------------------------------------------
 
-    def acknowledge(self, epoch: str, stream: Stream, seq: int) -> None:
+    def acknowledge(self, epoch: str, stream: Stream, seq: int) -> bool:
         """Everything of this stream up to ``seq`` is committed. Passed over when the session has ended meanwhile.
+
+        Returns:
+            Whether the agent may soon have to wait for it: much of its window is in flight.
 
         Raises:
             LocalProtocolError: it never came in this session.
         """
         if self.has_ended:
-            return
+            return False
         self._move(Local.SEND)
         cursor = self._streams.get((epoch, stream))
         if cursor is None:
             raise LocalProtocolError(f"stream {stream} of epoch {epoch} is not of this session")
+        presses = cursor.presses
         if cursor.acknowledge(seq):
             self._to_acknowledge[epoch, stream] = seq
+        return presses
 
     def want_full(self, detail: str = "") -> None:
         """Ask for a full status.
@@ -363,7 +368,7 @@ class HubSession(Peer[HubState]):
         if frame_bytes > EVENT_BYTES_MAX:
             _check_sizes(frame.events)
         cursor.take(frame.events, frame_bytes)
-        return [EventsReceived(frame.epoch, frame.stream, frame.events)]
+        return [EventsReceived(frame.epoch, frame.stream, frame.events, frame_bytes)]
 
 
 def _check_sizes(events: Sequence[Event]) -> None:

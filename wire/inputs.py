@@ -190,6 +190,8 @@ class EventsReceived(Struct, frozen=True):
     epoch: str
     stream: Stream
     events: list[Event]
+    size_bytes: int
+    """Of the frame they came in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,9 @@ from wire.limits import (
 )
 from wire.reasons import Reason
 
+PRESSING = 8
+"""Of a window: with so great a part in flight an acknowledgement is not kept back. A frame of a backlog is more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Want:
@@ -148,6 +151,15 @@ class ReceivedStream:
         self.received_seq = stored_seq
         self.acknowledged_seq = stored_seq
         self._window = Window()
+
+    @property
+    def presses(self) -> bool:
+        """Whether so much was received since the last acknowledgement that the agent may soon have to wait for one."""
+        window = self._window
+        return (
+            window.count >= EVENTS_IN_FLIGHT_MAX // PRESSING
+            or window.size_bytes >= EVENTS_IN_FLIGHT_BYTES_MAX // PRESSING
+        )
 
     def take(self, events: Sequence[Event], frame_bytes: int) -> None:
         """The events of one frame of ``frame_bytes`` were received.

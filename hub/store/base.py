@@ -291,6 +291,21 @@ class Store(Protocol):
             HoleInStream: the first new event does not follow the head.
         """
 
+    def ingest_soon(
+        self,
+        agent_id: str,
+        epoch: str,
+        stream: Stream,
+        events: Sequence[Event],
+        received_at_ms: int,
+        settled: Callable[[IngestResult | BaseException], None],
+        sampled_at: Callable[[Event], int] | None = None,
+    ) -> bool:
+        """The same without waiting, for events that do nothing to jobs: ``settled`` is told, in the order of the calls.
+
+        False: too much waits, or the store is closed; nothing was done.
+        """
+
     async def node_events(
         self,
         agent_id: str,

@@ -47,7 +47,7 @@ from hub.store.records import (
 )
 from hub.store.sql_access import SqlAccess
 from hub.store.sql_alerts import SqlAlerts
-from hub.store.sql_intake import Batch, Intake
+from hub.store.sql_intake import Batch, Intake, nothing_to_apply
 from hub.store.sql_samples import SampledAt
 from hub.store.writer import QUEUE_MAX, Writer, complaint
 from wire.frames import Event, Stream
@@ -277,6 +277,28 @@ class SqlStore:
         )
         result: IngestResult = await self.writer.submit_together(self._take, batch, patient=stream is not Stream.JOBS)
         return result
+
+    def ingest_soon(
+        self,
+        agent_id: str,
+        epoch: str,
+        stream: Stream,
+        events: Sequence[Event],
+        received_at_ms: int,
+        settled: Callable[[IngestResult | BaseException], None],
+        sampled_at: SampledAt | None = None,
+    ) -> bool:
+        """Store new events, and tell."""
+        batch = Batch(
+            agent_id=agent_id,
+            epoch=epoch,
+            stream=stream,
+            events=events,
+            received_at_ms=received_at_ms,
+            applies=nothing_to_apply,
+            sampled_at=sampled_at,
+        )
+        return self.writer.post(self._take, batch, settled)
 
     async def node_events(
         self,

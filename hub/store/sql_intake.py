@@ -26,7 +26,7 @@ from hub.store.schema import (
 from hub.store.sql_logs import LogBatch, LogIntake
 from hub.store.sql_samples import SampledAt, SampleIntake, store_samples
 from wire.codec import encode_event
-from wire.frames import Event, Gap, Readings, Stream, UnknownBody
+from wire.frames import Event, EventBody, Gap, Readings, Stream, UnknownBody
 from wire.limits import EVENT_BYTES_MAX
 
 EVENT_ROW_BYTES = 230
@@ -51,6 +51,10 @@ class Batch(Struct, frozen=True, kw_only=True, eq=False):
     applies: Applies
     sampled_at: SampledAt | None = None
     left_out: str = ""
+
+
+def nothing_to_apply(_body: EventBody) -> None:
+    """What events do to jobs that do not come in their stream."""
 
 
 class _Head(Struct):

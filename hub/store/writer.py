@@ -9,6 +9,7 @@ fails they are tried again, each by itself, so that again only the one that cann
 """
 
 import asyncio
+import functools
 import threading
 import time
 from collections import deque
@@ -27,7 +28,9 @@ from hub.store.base import StoreClosed, StoreError, StoreUnavailable
 log = structlog.get_logger(__name__)
 
 QUEUE_MAX = 4096
-"""Operations that may wait; further callers wait for room."""
+"""Operations that may wait, ..."""
+POSTED_MAX = 3072
+"""... and of these such as nobody waits for. Further ones are refused, as further callers wait for room."""
 LINGER_S = 0.05
 """How long patient operations wait for company when nothing else does: a commit costs the same for one as for many."""
 BATCH_MAX = 256
@@ -40,12 +43,18 @@ Together = Callable[[Connection, Sequence[Any]], Sequence[Any]]
 that cannot be done and has changed nothing."""
 
 
+Settled = Callable[[Any], None]
+"""Told, on the event loop, what came of an operation: its result once it is committed, or its exception."""
+
+
 class _Pending(Struct, eq=False):
     together: Together | None
     """None: it is done by itself."""
     given: Any
     """What ``together`` takes, else the operation."""
-    future: asyncio.Future[Any]
+    settled: Settled
+    posted: bool = False
+    """Whether nobody waits for it."""
     patient: bool = False
     """Nobody waits for it but an acknowledgement."""
     result: Any = None
@@ -72,7 +81,8 @@ class Writer:
         self._something = threading.Event()
         self._hurry = threading.Event()
         """Set by whatever is not patient, and by the end."""
-        self._room = asyncio.Semaphore(QUEUE_MAX)
+        self._room = asyncio.Semaphore(QUEUE_MAX - POSTED_MAX)
+        self._posted = 0
         self._closed = False
         self.commits = 0
         """Transactions committed, for the metrics."""
@@ -109,13 +119,27 @@ class Writer:
         async with self._room:
             if self._closed:
                 raise StoreClosed("the store is closed; nothing was written")
-            pending = _Pending(together, given, self._loop.create_future(), patient)
-            self._queue.append(pending)
-            if not patient:
-                self._hurry.set()
-            if not self._something.is_set():
-                self._something.set()
-            return await pending.future
+            waiter = self._loop.create_future()
+            self._put(_Pending(together, given, functools.partial(_answer, waiter), patient=patient))
+            return await waiter
+
+    def post(self, together: Together, given: Any, settled: Settled) -> bool:
+        """The same, patient, for who does not wait, at a fraction of the cost: ``settled`` is told, and must not raise.
+
+        False: the store is closed, or too many wait; nothing was done.
+        """
+        if self._closed or self._posted >= POSTED_MAX:
+            return False
+        self._posted += 1
+        self._put(_Pending(together, given, settled, posted=True, patient=True))
+        return True
+
+    def _put(self, pending: _Pending) -> None:
+        self._queue.append(pending)
+        if not pending.patient:
+            self._hurry.set()
+        if not self._something.is_set():
+            self._something.set()
 
     async def close(self) -> None:
         """Commit what is queued, then stop. The connection stays its owner's to close."""
@@ -138,7 +162,7 @@ class Writer:
                     for pending in batch:
                         pending.error = StoreUnavailable("the store's writer failed; the hub's log says more")
                     self._undone()
-                self._loop.call_soon_threadsafe(_resolve, batch)
+                self._loop.call_soon_threadsafe(self._resolve, batch)
 
     def _batch(self) -> list[_Pending]:
         """Whatever waits, once something does, and after a while for company if nobody is in a hurry."""
@@ -170,6 +194,16 @@ class Writer:
             self.operations += len(batch)
         finally:
             self.commit_s_total += time.monotonic() - began_s
+
+    def _resolve(self, batch: list[_Pending]) -> None:
+        """Tell whoever asked, on the event loop."""
+        for pending in batch:
+            self._posted -= pending.posted
+            try:
+                pending.settled(pending.result if pending.error is None else pending.error)
+            except Exception:  # one that fails must not leave the others untold
+                FAULTS.count("store")
+                log.exception("what came of a write could not be told")
 
     def _undone(self) -> None:
         _begin_anew(self._connection)
@@ -243,12 +277,11 @@ def complaint(error: BaseException) -> str:
     return said
 
 
-def _resolve(batch: list[_Pending]) -> None:
-    """Answer the callers, on the event loop."""
-    for pending in batch:
-        if pending.future.done():  # the caller was cancelled; the write stands
-            continue
-        if pending.error is not None:
-            pending.future.set_exception(pending.error)
-        else:
-            pending.future.set_result(pending.result)
+def _answer(waiter: asyncio.Future[Any], outcome: Any) -> None:
+    """Tell the caller, unless it was cancelled; the write stands."""
+    if waiter.done():
+        return
+    if isinstance(outcome, BaseException):
+        waiter.set_exception(outcome)
+    else:
+        waiter.set_result(outcome)

@@ -107,3 +107,26 @@ def test_what_was_waited_and_left_out_is_counted(clock: FakeClock) -> None:
     assert quotas.judge("a", "e", Stream.EVENTS, 1, 0).wait_s == 1.0
     assert quotas.waited_s_total == pytest.approx(1.0)
     assert quotas.left_out_total == {Stream.LOGS: 7, Stream.READINGS: 0}
+
+
+@pytest.mark.parametrize("stream", Stream)
+def test_what_is_admitted_is_what_would_neither_wait_nor_be_left_out(
+    stream: Stream, quotas: Quotas, clock: FakeClock
+) -> None:
+    assert not quotas.admits("a", "e", stream, 1, 1), "nothing is known of it yet"
+    quotas.judge("a", "e", stream, 1, 1)
+    assert not quotas.admits("a", "another", stream, 1, 1), "a new epoch is judged"
+    assert quotas.admits("a", "e", stream, 120, 1)
+    assert not quotas.admits("a", "e", stream, 1, 1)
+    assert quotas.judge("a", "e", stream, 0, 1).wait_s > 0.0
+    clock.move(10.0)
+    assert quotas.admits("a", "e", stream, 1, 10**6)
+    assert not quotas.admits("a", "e", stream, 1, 1), "the bytes of the day are used up"
+
+
+def test_what_was_admitted_in_vain_is_given_back(quotas: Quotas) -> None:
+    quotas.judge("a", "e", Stream.LOGS, 0, 0)
+    for _ in range(10):
+        assert quotas.admits("a", "e", Stream.LOGS, 200, 10**6)
+        quotas.give_back("a", Stream.LOGS, 200, 10**6)
+    assert quotas.judge("a", "e", Stream.LOGS, 1, 1) == (0.0, "", "")

@@ -9,16 +9,19 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from hub.channels.base import ChannelClosed, Taker
+from hub.company import RUSH_FRAMES_PER_S, WINDOW_S, Company
 from hub.config import Config
+from hub.home import Settled
 from hub.ids import uuid7
 from hub.keys import verify_signature
-from hub.session import WORK_ITEMS_MAX, Life
+from hub.session import STORE_WAIT_S, WORK_ITEMS_MAX, Life
 from hub.store.base import StoreUnavailable
 from hub.traffic import Traffic
 from tests.hub.rig import FakeClock, numbered
 from wire.codec import UnknownFrame, decode_hub
 from wire.events import streams_of
 from wire.frames import (
+    Ack,
     AssignJob,
     Bye,
     CancelJob,
@@ -35,7 +38,7 @@ from wire.frames import (
 )
 from wire.inputs import EventsReceived, StatusReceived
 from wire.jobs import Groth16Spec
-from wire.limits import HANDSHAKE_S
+from wire.limits import EVENTS_PER_FRAME_MAX, HANDSHAKE_S
 from wire.reasons import Reason
 from wire.session import AgentSession, fingerprint
 from wire.status import NodeStatus
@@ -126,6 +129,9 @@ class Home:
         self.stored += [event.seq for event in received.events]
         return self.stored[-1]
 
+    def events_soon(self, _life: Life, _received: EventsReceived, _settled: Settled) -> bool:
+        return False
+
     def status(self, _life: Life, received: StatusReceived) -> None:
         self.said.append(received.status)
 
@@ -158,13 +164,15 @@ class Meeting:
         self.clock = clock
         self.channel = MemoryChannel()
         self.home = Home(config)
+        self.traffic = Traffic()
         hub_key = HUB_KEY.public_key().public_bytes_raw()
         self.life = Life(
             channel=self.channel,
             home=self.home,
             config=config,
             clock=clock,
-            traffic=Traffic(),
+            traffic=self.traffic,
+            company=Company(clock, self.traffic),
             hub_key=hub_key,
             sign=HUB_KEY.sign,
             verify=verify_signature,
@@ -497,3 +505,138 @@ async def test_a_session_whose_handler_is_cancelled_leaves_no_open_session_behin
     assert met.home.last is met.life
     assert met.life.reason == Reason.CONNECTION_LOST
     assert await met.over() == Reason.CONNECTION_LOST.close_code
+
+
+# --- events that go past the worker
+
+
+class SwiftHome(Home):
+    """A hub that stores without a task, and tells what came of it when the test says so."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.under_way: list[tuple[EventsReceived, Settled]] = []
+        self.refuses = False
+
+    def events_soon(self, _life: Life, received: EventsReceived, settled: Settled) -> bool:
+        if not self.refuses:
+            self.under_way.append((received, settled))
+        return not self.refuses
+
+    def settle(self, error: Exception | None = None) -> None:
+        """The oldest."""
+        received, settled = self.under_way.pop(0)
+        if error is None:
+            self.stored += [event.seq for event in received.events]
+        settled(received, error or received.events[-1].seq)
+
+
+@asynccontextmanager
+async def swift_meeting(**settings: float) -> AsyncIterator[tuple[Meeting, SwiftHome]]:
+    async with meeting(**settings) as met:
+        home = SwiftHome(met.home.config)
+        met.life._home = met.home = home
+        yield met, home
+        while home.under_way:
+            home.settle(StoreUnavailable("the test is over"))
+        home.last = met.life
+
+
+async def test_events_are_stored_without_a_task_and_acknowledged_after_it() -> None:
+    async with swift_meeting() as (met, home):
+        await met.events(1)
+        await met.events(2, 3)
+        await turns()
+        assert met.life._worker is None
+        assert met.channel.to_agent.empty()
+        home.settle()
+        assert await met.hear() == Ack(streams=[StreamHave(EPOCH, Stream.EVENTS, 1)], status_seq=0)
+        home.settle()
+        assert await met.hear() == Ack(streams=[StreamHave(EPOCH, Stream.EVENTS, 4)], status_seq=0)
+
+
+async def test_what_follows_events_under_way_waits_for_them_and_goes_first_then() -> None:
+    async with swift_meeting() as (met, home):
+        await met.events(1)
+        met.agent.send_reply(JobReply(JOB, 1, accepted=True))
+        met.flush()
+        await met.events(2)
+        await turns()
+        assert (len(home.under_way), home.said, home.stored) == (1, [], [])
+        home.settle()
+        await turns()
+        assert (home.said, home.stored) == ([JobReply(JOB, 1, accepted=True)], [1, 2])
+
+
+async def test_the_first_failure_ends_the_session_and_what_follows_is_not_acknowledged() -> None:
+    async with swift_meeting() as (met, home):
+        await met.events(1)
+        await met.events(2)
+        await turns()
+        home.settle(StoreUnavailable("the disk is full"))
+        home.settle()
+        farewell = await met.hear()
+        assert isinstance(farewell, Bye)
+        assert (farewell.code, farewell.wait_s) == (Reason.OVERLOADED, STORE_WAIT_S)
+        assert met.channel.to_agent.empty()
+
+
+async def test_a_session_is_not_over_before_its_events_are_stored() -> None:
+    """Else the next session would be told of a head that is about to move."""
+    async with swift_meeting() as (met, home):
+        await met.events(1)
+        await turns()
+        met.life.end(Reason.REPLACED, "a newer session took over")
+        await turns()
+        assert home.under_way
+        over = asyncio.create_task(met.life.finished())
+        await turns()
+        assert not over.done()
+        home.settle()
+        await asyncio.wait_for(over, WAIT_S)
+
+
+async def test_events_under_way_are_bounded_and_then_the_socket_is_read_no_further() -> None:
+    async with swift_meeting() as (met, home):
+        for seq in range(1, 2 * WORK_ITEMS_MAX + 1):
+            await met.events(seq)
+        await turns(10 * WORK_ITEMS_MAX)
+        assert len(home.under_way) == WORK_ITEMS_MAX
+        while len(home.stored) < 2 * WORK_ITEMS_MAX:
+            while home.under_way:
+                home.settle()
+            await turns()
+        assert home.stored == list(range(1, 2 * WORK_ITEMS_MAX + 1))
+
+
+async def test_in_a_rush_acknowledgements_keep_company_until_it_is_over() -> None:
+    async with swift_meeting(heartbeat_s=10_000.0) as (met, home):
+        met.traffic.frames += int(RUSH_FRAMES_PER_S)
+        met.clock.move(2 * WINDOW_S)
+        for seq in (1, 2, 3):
+            await met.events(seq)
+            await turns()
+            home.settle()
+        assert met.channel.to_agent.empty()
+        met.clock.move(2 * WINDOW_S)
+        assert await met.hear() == Ack(streams=[StreamHave(EPOCH, Stream.EVENTS, 3)], status_seq=0)
+
+
+async def test_a_rush_holds_no_acknowledgement_back_that_the_agent_waits_for() -> None:
+    async with swift_meeting(heartbeat_s=10_000.0) as (met, home):
+        met.traffic.frames += int(RUSH_FRAMES_PER_S)
+        met.clock.move(2 * WINDOW_S)
+        await met.events(1, EVENTS_PER_FRAME_MAX)
+        await turns()
+        home.settle()
+        assert not met.channel.to_agent.empty()
+
+
+async def test_frames_past_the_reader_keep_to_the_same_limits() -> None:
+    async with swift_meeting(frames_per_s=1.0, frames_burst=2) as (met, home):
+        met.agent.send_events(EPOCH, Stream.EVENTS, numbered([NEWS]))
+        met.agent.send_events(EPOCH, Stream.EVENTS, numbered([NEWS], 2))
+        first, second = met.agent.frames_to_send()
+        assert met.life._taken(first)
+        assert not met.life._taken(second), "the rate is used up: it waits its turn"
+        assert len(home.under_way) == 1

@@ -29,7 +29,15 @@ from wire.frames import (
     UnknownBody,
     Unsupported,
 )
-from wire.limits import EVENT_BYTES_MAX, FRAME_BYTES_MAX, HEARTBEAT_S, LOST_AFTER_S, TEXT_CHARS_MAX, TIMER_LATE_S
+from wire.limits import (
+    EVENT_BYTES_MAX,
+    EVENTS_IN_FLIGHT_MAX,
+    FRAME_BYTES_MAX,
+    HEARTBEAT_S,
+    LOST_AFTER_S,
+    TEXT_CHARS_MAX,
+    TIMER_LATE_S,
+)
 from wire.reasons import Reason
 from wire.session import (
     Ended,
@@ -42,6 +50,7 @@ from wire.session import (
     StatusReceived,
 )
 from wire.status import NodeStatus
+from wire.streams import PRESSING
 
 
 def sent(hub: HubSession) -> list[object]:
@@ -160,7 +169,7 @@ def test_the_shell_may_ask_for_a_full_status_too() -> None:
 
 def test_events_are_acknowledged_once_stored_and_together() -> None:
     hub = open_pair().hub
-    assert hub.receive(logs(1, 2), 1.0) == [EventsReceived(EPOCH, Stream.LOGS, [log(1), log(2)])]
+    assert hub.receive(logs(1, 2), 1.0) == [EventsReceived(EPOCH, Stream.LOGS, [log(1), log(2)], len(logs(1, 2)))]
     assert hub.frames_to_send() == []
     hub.receive(logs(3), 1.0)
     hub.receive(status(1, full=True), 1.0)
@@ -205,8 +214,19 @@ def test_a_gap_in_the_stream_of_jobs_ends_the_session() -> None:
 def test_a_gap_elsewhere_covers_its_range() -> None:
     hub = open_pair().hub
     gap = Event(seq=3, time_ms=1, monotonic_ns=1, body=Gap(first=1, last=3, count=3, reason="full"))
-    (item,) = hub.receive(encode(Events(epoch=EPOCH, stream=Stream.LOGS, events=[gap, log(4)])), 1.0)
-    assert item == EventsReceived(EPOCH, Stream.LOGS, [gap, log(4)])
+    data = encode(Events(epoch=EPOCH, stream=Stream.LOGS, events=[gap, log(4)]))
+    assert hub.receive(data, 1.0) == [EventsReceived(EPOCH, Stream.LOGS, [gap, log(4)], len(data))]
+
+
+def test_an_acknowledgement_presses_when_much_of_the_window_is_in_flight() -> None:
+    hub = open_pair().hub
+    few, many = EVENTS_IN_FLIGHT_MAX // PRESSING - 1, EVENTS_IN_FLIGHT_MAX // PRESSING
+    hub.receive(logs(*range(1, few + 1)), 1.0)
+    assert not hub.acknowledge(EPOCH, Stream.LOGS, few)
+    hub.receive(logs(*range(few + 1, few + many + 1)), 1.0)
+    assert hub.acknowledge(EPOCH, Stream.LOGS, few + 1)
+    assert hub.acknowledge(EPOCH, Stream.LOGS, few + many)
+    assert not hub.acknowledge(EPOCH, Stream.LOGS, few + many), "nothing is in flight"
 
 
 def test_only_what_came_can_be_acknowledged() -> None:
@@ -276,7 +296,9 @@ def test_a_job_event_passes_through_whole() -> None:
     pair = open_pair()
     stopped = Event(seq=1, time_ms=1, monotonic_ns=1, body=JobStopped(job=JOB, attempt=1))
     pair.agent.send_events(EPOCH, Stream.JOBS, [stopped])
-    assert pair.to_hub() == [EventsReceived(EPOCH, Stream.JOBS, [stopped])]
+    (item,) = pair.to_hub()
+    assert isinstance(item, EventsReceived)
+    assert (item.epoch, item.stream, item.events) == (EPOCH, Stream.JOBS, [stopped])
 
 
 def test_once_open_frames_of_256_kib_are_taken_both_ways() -> None:
@@ -284,7 +306,9 @@ def test_once_open_frames_of_256_kib_are_taken_both_ways() -> None:
     text = "x" * TEXT_CHARS_MAX
     events = [Event(seq=seq, time_ms=1, monotonic_ns=1, body=LogRecord(source="a", text=text)) for seq in range(1, 23)]
     pair.agent.send_events(EPOCH, Stream.LOGS, events)
-    assert pair.to_hub() == [EventsReceived(EPOCH, Stream.LOGS, events)]
+    (item,) = pair.to_hub()
+    assert isinstance(item, EventsReceived)
+    assert item.events == events
     cancel = CancelJob(job=JOB, attempt=1, detail=text)
     pair.hub.cancel(cancel)
     assert pair.to_agent() == [JobCancelled(cancel)]
