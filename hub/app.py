@@ -44,6 +44,7 @@ from hub.registry import Registry
 from hub.retention import Retention
 from hub.rolling import Roller
 from hub.sessions import Sessions
+from hub.ssh.charting import Charting
 from hub.ssh.desk import SshDesk
 from hub.ssh.help import Help
 from hub.ssh.hints import Hints
@@ -250,6 +251,15 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
     parts = {"desk": desk.run, "judge": judge.run, "notes": ingest.run, "pulse": pulse.run, "sessions": sessions.run}
     parts |= {"rollups": roller.run, "retention": retention.run}
     parts |= {"ssh": app[ports.SSH_WATCH].run, "ssh hints": hints.run, "recovery": helping.unasked.run}
+    charting = Charting(
+        key=app[ports.CONFIG].ssh_doctor_key,
+        keys=helping.keys,
+        watch=app[ports.SSH_WATCH],
+        registry=app[ports.REGISTRY],
+        bus=app[ports.BUS],
+        clock=app[ports.CLOCK],
+    )
+    parts["ssh doctor"] = charting.run
     for name, run in parts.items():
         tasks.start(name, run())
     yield

@@ -8,6 +8,7 @@ from enum import IntEnum
 from msgspec import Struct, field
 
 from hub.liveness import NodeState
+from hub.ssh.charts import Finding
 from hub.ssh.looking import Ladder
 from hub.ssh.reach import Reach, moment
 from hub.ssh.verdict import Problem
@@ -96,6 +97,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     """Who answers at its address, where another host key does: another node's name, or a fingerprint."""
     answers_node: bool = False
     """It is another node of ours, which is sure."""
+    doctor: Finding | None = None
+    """What the doctor last found wrong with the way in."""
     double_at_ms: int | None = None
     """When a second process with its key was last sent away."""
     double_detail: str = ""

@@ -84,6 +84,12 @@ class Sentence(Struct, frozen=True, kw_only=True):
     """The cause was seen; False: it is likely, or not known yet, and the words say so."""
 
 
+DOES = {
+    Proving.IDLE: ("idle", "idle"),
+    Proving.UNABLE: ("unable", "nothing here can prove"),
+    Proving.UNKNOWN: ("watched", "what it does is not told"),
+}
+"""Of a node that does not prove: a name, and words."""
 TEXT_CHARS_MAX = 1000
 """Of what is shown: parts of it are a node's own words."""
 HEARD = {
@@ -134,18 +140,15 @@ def _does(facts: Facts) -> tuple[str, str, int | None]:
     if not facts.heard or facts.status is None:
         return ("online", "connected, nothing said yet", facts.session_opened_at_ms) if facts.heard else ("", "", None)
     status = facts.status
-    jobs = _jobs(status)
-    drains = ", draining" if status.draining is True else ""
-    if jobs:
-        return "proving", f"proving {jobs} job{'' if jobs == 1 else 's'}{drains}", None
-    light = _doing(status, observes=facts.observes)
-    if light is Proving.PROVING:
-        return "proving", f"proving{drains}", None
+    jobs, doing = _jobs(status), _doing(status, observes=facts.observes)
+    drains = status.draining is True
+    if jobs or doing is Proving.PROVING:
+        count = f" {jobs} job{'' if jobs == 1 else 's'}" if jobs else ""
+        return "proving", f"proving{count}{', draining' if drains else ''}", None
     if drains:
         return "draining", "draining", None
-    if light is Proving.UNABLE:
-        return "unable", "nothing here can prove", None
-    return "idle", "idle", None
+    name, words = DOES[doing]
+    return name, "only watched" if facts.observes and doing is Proving.UNKNOWN else words, None
 
 
 def _jobs(status: NodeStatus) -> int:

@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from hub.facts import Facts, Severity, Trouble, Why
 from hub.ssh.cause import REMEDIES, Cause
+from hub.ssh.charts import Finding
 from hub.ssh.reach import State
 from wire.engines import EngineState
 from wire.readings import GpuReading, GpuState
@@ -285,6 +286,8 @@ def fallback_cause(facts: Facts) -> Why:
     if reach.cause is Cause.HOST_KEY_CHANGED:
         return _another_host(facts)
     if reach.cause in AUTHENTICATION:
+        if facts.doctor is not None and facts.doctor.at_ms >= (reach.broken_since_ms or 0):
+            return _charted(facts, facts.doctor)
         return Why(
             cause="the node's sshd does not take the hub's key, and from here its reasons look alike: the key is "
             "missing there, stands on one line with another, or a mode or owner is wrong",
@@ -293,6 +296,23 @@ def fallback_cause(facts: Facts) -> Why:
             certain=False,
         )
     return Why(cause=reach.cause.value.replace("_", " "), remedy=REMEDIES[reach.cause], certain=True)
+
+
+def _charted(facts: Facts, found: Finding) -> Why:
+    """What the doctor saw at the node itself."""
+    install = f"`provewire ssh-key install {facts.called} --via-key KEY --yes`"
+    if not found.sure:
+        return Why(
+            cause=f"not known: {found.what}, looked at {facts.at(found.at_ms)}",
+            remedy=f"What its sshd logs says why: `provewire ssh-key doctor {facts.called} --via-key KEY`.",
+            certain=False,
+        )
+    by_hand = f"; by hand: {found.repair}" if found.repair else ""
+    return Why(
+        cause=f"{found.what}; the doctor looked at {facts.at(found.at_ms)}",
+        remedy=f"{install} mends it and proves it by a login{by_hand}" if found.installer else found.repair,
+        certain=True,
+    )
 
 
 def _another_host(facts: Facts) -> Why:

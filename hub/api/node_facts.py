@@ -43,6 +43,7 @@ def facts_of(app: web.Application, node: Node, since: Mapping[str, int], answer:
         problems=tuple(problems),
         answers="" if answer is None else f"the node {other.name}" if other is not None else answer.shown,
         answers_node=other is not None,
+        doctor=app[ports.SSH_HELP].keys.charts.found(node.id),
         double_at_ms=node.last_reason_at_ms if double else None,
         since=since,
         double_detail=node.last_reason_detail if double else "",

@@ -16,6 +16,7 @@ from hub.ids import uuid7
 from hub.registry import Registry
 from hub.ssh import identity
 from hub.ssh.book import Asked
+from hub.ssh.charts import Charts
 from hub.ssh.desk import NoWayIn, SshDesk
 from hub.ssh.doctor import Chart, Unreadable, examine
 from hub.ssh.install import Installed, Plan, Way, diff, mendable, write_of
@@ -75,6 +76,7 @@ class KeyDesk:
         self._clock = clock
         self._registry = registry
         self._messenger = messenger
+        self.charts = Charts()
 
     # --- this side
 
@@ -110,7 +112,8 @@ class KeyDesk:
         keys = await self.own_keys()
         chart = await self._look(node_id, keys, asked, via_key, via_user, path="")
         if chart.reads:
-            return await self._look(node_id, keys, asked, via_key, via_user, path=chart.reads)
+            chart = await self._look(node_id, keys, asked, via_key, via_user, path=chart.reads)
+        self.charts.note(node_id, chart, self._clock.time_ms())
         return chart
 
     async def _look(

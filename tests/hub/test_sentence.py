@@ -9,6 +9,7 @@ from hub.liveness import NodeState
 from hub.losses import loss
 from hub.sentence import Heard, Proving, all_troubles, lights, sentence
 from hub.ssh.cause import Cause
+from hub.ssh.charts import Finding
 from hub.ssh.ladder import State as RungState
 from hub.ssh.reach import Suggestion
 from hub.ssh.verdict import Problem
@@ -121,6 +122,7 @@ def test_an_engine_that_is_down_and_what_it_last_said_is_not_now() -> None:
     known = facts(status=NodeStatus(engines=[down]), observes=True)
     assert sentence(known).state == "engine_down"
     assert lights(known).proving.state is Proving.UNABLE
+    assert sentence(facts(observes=True)).text == "only watched"
     up = msgspec.structs.replace(down, state=EngineState.OK)
     assert sentence(facts(status=NodeStatus(engines=[up]), observes=True)).text == "proving 1 job"
 
@@ -203,6 +205,20 @@ def test_where_nobody_is_let_in_the_cause_stays_unknown() -> None:
     assert "the hub's key was replaced" in ours.cause
     assert ours.remedy == replaced.remedy
     assert not ours.certain
+
+
+def test_what_the_doctor_saw_is_certain_while_the_way_is_broken_as_then() -> None:
+    broken = way(Cause.IDENTITY_REFUSED, DENIED)
+    assert broken.broken_since_ms is not None
+    fused = Finding(at_ms=broken.broken_since_ms + 1, what="two keys stand on this line", repair="edit", installer=True)
+    said = sentence(facts(status=IDLE, reach=broken, doctor=fused))
+    assert (said.state, said.certain) == ("fallback_broken", True)
+    assert said.cause.startswith("two keys stand on this line; the doctor looked at ")
+    assert said.remedy.startswith("`provewire ssh-key install gpu-07 --via-key KEY --yes`")
+    old = msgspec.structs.replace(fused, at_ms=broken.broken_since_ms - 1)
+    assert not sentence(facts(status=IDLE, reach=broken, doctor=old)).certain
+    nothing = Finding(at_ms=NOW_MS, what="nothing", repair="", sure=False)
+    assert not sentence(facts(status=IDLE, reach=broken, doctor=nothing)).certain
 
 
 def test_another_hosts_key() -> None:
