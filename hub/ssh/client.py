@@ -38,7 +38,10 @@ END_S = 2.0
 NONCE_BYTES = 8
 SPAWNS_RETRIED = frozenset({Cause.MASTER_HUNG, Cause.MASTER_DIED})
 """The only causes after which an attempt is made once more: the way itself was never tried."""
-AUTHENTICATION = frozenset({Cause.IDENTITY_REFUSED, Cause.NO_IDENTITY, Cause.TOO_MANY_FAILURES, Cause.SECOND_FACTOR})
+AUTHENTICATION = frozenset(
+    {Cause.IDENTITY_REFUSED, Cause.NO_IDENTITY, Cause.TOO_MANY_FAILURES, Cause.SECOND_FACTOR, Cause.MUX_REFUSED}
+)
+"""After which it is asked what became of each key. A refused master leads to a login that failed by itself."""
 
 
 class Spoken(Struct, frozen=True, kw_only=True):

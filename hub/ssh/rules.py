@@ -35,6 +35,8 @@ RULES: tuple[Rule, ...] = _rules(
     (Cause.HOST_KEY_UNKNOWN, r"[Nn]o .* host key is known for|The authenticity of host .* can't be established"),
     # A way through other hosts fails with their words first.
     (Cause.JUMP_FAILED, r"stdio forwarding failed|UNKNOWN port 65535|Stdio forwarding request failed|^ProxyCommand|proxy.*command not found"),
+    # An open master that takes no more says so first; a fresh login then fails in words of its own.
+    (Cause.MUX_REFUSED, r"mux_client_\w+: .*(?:refused|failed)"),
     # The network.
     (Cause.NAME_RESOLUTION, r"Could not resolve hostname|Name or service not known|Temporary failure in name resolution|nodename nor servname"),
     (Cause.BANNER_TIMED_OUT, r"timed out during banner exchange"),
@@ -52,12 +54,12 @@ RULES: tuple[Rule, ...] = _rules(
     (Cause.NEGOTIATION_KEX, r"no matching key exchange method found|Unable to negotiate a key exchange method"),
     (Cause.NEGOTIATION_CIPHER, r"no matching cipher found"),
     (Cause.NEGOTIATION_MAC, r"no matching MAC found"),
-    (Cause.NEGOTIATION_HOST_KEY, r"no matching host key type found|no hostkey alg"),
-    (Cause.NEGOTIATION_OTHER, r"Unable to negotiate|no matching \w+ found|DH_GEX group out of range|Invalid key length|rsa-sha2.*(?:unsupported|not supported)"),
+    (Cause.NEGOTIATION_HOST_KEY, r"no matching host key type found|no hostkey alg|Bad server host key"),
+    (Cause.NEGOTIATION_OTHER, r"Unable to negotiate|no matching \w+ found|DH_GEX group out of range|rsa-sha2.*(?:unsupported|not supported)"),
     # Who we are: what is wrong with our own key stands before the server's answer, which it explains.
     (Cause.TOO_MANY_FAILURES, r"Too many authentication failures"),
     (Cause.AGENT_REFUSED, r"sign_and_send_pubkey: signing failed.*agent refused|agent refused operation|communication with agent failed"),
-    (Cause.SIGNATURE_ALGORITHM, r"no mutual signature (?:algorithm|supported)|send_pubkey_test: no mutual signature|signature algorithm .* not (?:supported|in)|sign_and_send_pubkey: no mutual"),
+    (Cause.SIGNATURE_ALGORITHM, r"no mutual signature (?:algorithm|supported)|send_pubkey_test: no mutual signature|signature algorithm .* not (?:supported|in)|sign_and_send_pubkey: no mutual|[Ll]oad (?:pubkey|key) .*: Invalid key length"),
     (Cause.KEY_UNPROTECTED, r"UNPROTECTED PRIVATE KEY FILE|are too open|Load key .*: bad permissions"),
     (Cause.KEY_PASSPHRASE, r"incorrect passphrase supplied|Enter passphrase for key|Load key .*: passphrase"),
     (Cause.KEY_DAMAGED, r"Load key .*: (?:error in libcrypto|invalid format|Is a directory|unknown or unsupported key type|incomplete message|string is too large)|no start line|PEM_read_bio"),
@@ -67,7 +69,7 @@ RULES: tuple[Rule, ...] = _rules(
     (Cause.IDENTITY_REFUSED, r"Permission denied \([^)]*\)|Permission denied, please try again|Authentication failed\.?$|No more authentication methods"),
     (Cause.HOST_KEY_UNKNOWN, r"Host key verification failed"),
     # The session.
-    (Cause.MUX_REFUSED, r"mux_client_\w+: .*(?:refused|failed)|Control socket connect.*(?:Permission denied|refused)|master refused|ControlSocket .* already exists"),
+    (Cause.MUX_REFUSED, r"Control socket connect.*(?:Permission denied|refused)|master refused|ControlSocket .* already exists"),
     (Cause.SESSION_REFUSED, r"channel \d+: open failed|subsystem request failed|shell request failed|exec request failed|administratively prohibited"),
     (Cause.CONNECTION_LOST, r"Timeout, server .* not responding|Connection to .* closed by remote host|client_loop: send disconnect|packet_write_(?:wait|poll)|[Bb]roken pipe|Received disconnect from|Connection to .* timed out|Connection reset by|Connection closed by|Read from (?:remote host|socket)|Disconnected from"),
     (Cause.BROKEN_TRANSPORT, r"ssh_dispatch_run_fatal|message authentication code incorrect|[Cc]orrupted MAC|kex_exchange_identification"),

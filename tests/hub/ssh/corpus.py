@@ -95,7 +95,11 @@ CORPUS: tuple[tuple[Cause, str], ...] = (
         Cause.NEGOTIATION_HOST_KEY,
         "Unable to negotiate with 203.0.113.5 port 22: no matching host key type found. Their offer: ssh-rsa,ssh-dss",
     ),
-    (Cause.NEGOTIATION_OTHER, "Unable to negotiate with 203.0.113.5 port 22: no matching compression found."),
+    (Cause.NEGOTIATION_HOST_KEY, "Bad server host key: Invalid key length"),
+    (
+        Cause.NEGOTIATION_OTHER,
+        "Unable to negotiate with 203.0.113.5 port 22: no matching compression method found. Their offer: zlib",
+    ),
     (
         Cause.BROKEN_TRANSPORT,
         "ssh_dispatch_run_fatal: Connection to 203.0.113.5 port 22: incorrect signature",
@@ -129,6 +133,10 @@ CORPUS: tuple[tuple[Cause, str], ...] = (
     (
         Cause.SIGNATURE_ALGORITHM,
         "sign_and_send_pubkey: no mutual signature supported\nroot@203.0.113.5: Permission denied (publickey).",
+    ),
+    (
+        Cause.SIGNATURE_ALGORITHM,
+        'load pubkey "/state/key": Invalid key length\nroot@203.0.113.5: Permission denied (publickey).',
     ),
     (Cause.SIGNATURE_ALGORITHM, "send_pubkey_test: no mutual signature algorithm\nroot@h: Permission denied (publickey)."),
     (
@@ -168,11 +176,16 @@ CORPUS: tuple[tuple[Cause, str], ...] = (
     (Cause.CONTROL_PATH_TOO_LONG, 'unix_listener: path "/run/x.IsHHdaA0sJhgODZ9" too long for Unix domain socket'),
     (Cause.CONTROL_PATH_UNUSABLE, "unix_listener: cannot bind to path /run/x.abc: No such file or directory"),
     (
-        Cause.IDENTITY_REFUSED,
+        Cause.MUX_REFUSED,
         "mux_client_request_session: session request failed: Session open refused by peer\n"
         "root@203.0.113.5: Permission denied (publickey).",
     ),
     (Cause.MUX_REFUSED, "mux_client_request_session: session request failed: Session open refused by peer"),
+    (
+        Cause.MUX_REFUSED,
+        "mux_client_request_session: session request failed: Session open refused by peer\n"
+        "ssh: connect to host 203.0.113.5 port 22: Connection refused",
+    ),
     (
         Cause.JUMP_FAILED,
         "channel 0: open failed: connect failed: Connection refused\nstdio forwarding failed\n"

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from hub.ssh.cause import Cause
+from hub.ssh.targets import Target
 from tests.hub.ssh.sshd import DEADLINE_S, HubSide, Sshd, make_key, needs_sshd, running
 
 pytestmark = needs_sshd
@@ -92,6 +93,82 @@ async def test_a_server_that_takes_the_key_and_no_session(hub: HubSide, tmp_path
         server.authorize(hub.identity)
         found = await hub.run(server)
     assert found.diagnosis.cause is Cause.SESSION_REFUSED, found.stderr
+
+
+async def test_a_master_that_takes_no_more_and_a_fresh_login_that_fails(hub: HubSide, tmp_path: Path) -> None:
+    client = hub.with_way(multiplexed=True)
+    async with running(tmp_path / "sshd", "MaxSessions 1") as server:
+        hub.knows(server)
+        server.authorize(hub.identity)
+        holding = asyncio.create_task(client.run(server.target, "echo held; sleep 60", deadline_s=60.0))
+        async with asyncio.timeout(DEADLINE_S):
+            while "Starting session" not in server.log.read_text("utf-8", "replace"):  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.02)
+        server.authorized_keys.write_text("")
+        (found,) = await client.run(server.target, "true", deadline_s=DEADLINE_S)
+        holding.cancel()
+        await asyncio.gather(holding, return_exceptions=True)
+        await client.end_master(server.target, force=True)
+    assert found.diagnosis.cause is Cause.MUX_REFUSED, found.stderr
+    assert "Session open refused by peer" in found.diagnosis.evidence
+    assert b"Permission denied (publickey)" in found.stderr
+
+
+async def test_a_key_for_which_no_signature_is_allowed(hub: HubSide, tmp_path: Path) -> None:
+    """A private key alone is signed with unasked; what the operator's configuration allows does not fit it."""
+    key = make_key(hub.folder / "old", "-t", "rsa", "-b", "2048", "-m", "PEM")
+    config = hub.folder / "config"
+    config.write_text("PubkeyAcceptedAlgorithms ssh-ed25519\n")
+    async with running(tmp_path / "sshd") as server:
+        hub.knows(server)
+        server.authorize(key)
+        key.with_suffix(".pub").unlink()
+        client = hub.with_way(identities=(key,), config_file=config)
+        (found,) = await client.run(server.target, "true", deadline_s=DEADLINE_S)
+    assert found.diagnosis.cause is Cause.SIGNATURE_ALGORITHM, found.stderr
+    assert found.diagnosis.evidence == "sign_and_send_pubkey: no mutual signature supported"
+
+
+async def test_keys_too_short_for_what_is_asked_of_them(hub: HubSide, tmp_path: Path) -> None:
+    own = make_key(hub.folder / "short", "-t", "rsa", "-b", "1024")
+    hosts = make_key(hub.folder / "hosts", "-t", "rsa", "-b", "1024")
+    config = hub.folder / "config"
+    config.write_text("RequiredRSASize 2048\n")
+    async with running(tmp_path / "sshd") as server:
+        hub.knows(server)
+        server.authorize(own)
+        client = hub.with_way(identities=(own,), config_file=config)
+        (found,) = await client.run(server.target, "true", deadline_s=DEADLINE_S)
+    assert found.diagnosis.cause is Cause.SIGNATURE_ALGORITHM, found.stderr
+    async with running(tmp_path / "rsa", f"HostKey {hosts}") as server:
+        kind, body, *_ = hosts.with_suffix(".pub").read_text().split()
+        hub.known_hosts.write_text(f"{server.target.known_host} {kind} {body}\n")
+        (found,) = await hub.with_way(config_file=config).run(server.target, "true", deadline_s=DEADLINE_S)
+    assert found.diagnosis.cause is Cause.NEGOTIATION_HOST_KEY, found.stderr
+
+
+def key_exchange(*lists: str) -> bytes:
+    """The packet by which a server says what it can do (RFC 4253, section 7.1)."""
+    body = bytes([20]) + bytes(16)
+    body += b"".join(len(names).to_bytes(4, "big") + names.encode() for names in lists) + bytes(5)
+    padding = 8 - (len(body) + 5) % 8 + 8
+    return (len(body) + padding + 1).to_bytes(4, "big") + bytes([padding]) + body + bytes(padding)
+
+
+async def test_a_server_that_only_compresses_in_a_way_nobody_knows(hub: HubSide) -> None:
+    """No sshd can be told to do so; a real client hears it from one that speaks so far only."""
+    can = ("curve25519-sha256", "ssh-ed25519", *["aes128-ctr"] * 2, *["hmac-sha2-256"] * 2, *["lz4"] * 2, "", "")
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"SSH-2.0-Compressing\r\n" + key_exchange(*can))
+        await reader.read()  # to the end of the client
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        found = await hub.run(Target("127.0.0.1", server.sockets[0].getsockname()[1]))
+    assert found.diagnosis.cause is Cause.NEGOTIATION_OTHER, found.stderr
+    assert found.diagnosis.evidence.endswith("no matching compression method found. Their offer: lz4")
 
 
 async def test_an_answer_whose_end_is_cut_off(hub: HubSide, tmp_path: Path) -> None:
