@@ -10,12 +10,15 @@ from hub.ssh.scripts import KIND, LIMIT, PROCESSES
 
 AGENT_BACK_S = 20
 """For a new agent process to appear."""
+UNIT_RESTART_S = 60
+"""For systemd to end an agent that hangs (its unit gives it 30 s) and to start another."""
 LOG_LINES = 200
 LOG_BYTES_MAX = 256 * 1024
 
 _FIND = r"""
 unit() { [ -d /run/systemd/system ] && systemctl cat provewire-agent >/dev/null 2>&1; }
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi; }
+within() { s=$1; shift; if command -v timeout >/dev/null 2>&1; then as_root timeout "$s" "$@"; else as_root "$@"; fi; }
 of_kind() { for d in /proc/[0-9]*; do
   c=$(words "$d" 2>/dev/null) || continue
   case "$c" in *provewire*|*cli.main*) ;; *) continue ;; esac
@@ -36,7 +39,7 @@ echo '== restart'
 old=$(of_kind agent | tr '\n' ' ')
 failed=''
 if unit; then
-  limited as_root systemctl restart provewire-agent 2>&1; failed=$?; [ "$failed" = 0 ] && failed=''
+  within {UNIT_RESTART_S} systemctl restart provewire-agent 2>&1; failed=$?; [ "$failed" = 0 ] && failed=''
   echo "systemctl restart provewire-agent: ${{failed:-done}}"
 else
   told=''
@@ -95,7 +98,7 @@ def fetch_logs(lines: int = LOG_LINES) -> str:
     return rf"""{LIMIT}{KIND}{_FIND}{_SETTINGS}
 echo '== logs'
 {{ if [ -d /run/systemd/system ]; then
-  echo '-- journal'; limited as_root journalctl -u provewire-agent -u 'provewire-worker@*' -n {count} --no-pager -o short-iso 2>&1
+  echo '-- journal'; within 10 journalctl -u provewire-agent -u 'provewire-worker@*' -n {count} --no-pager -o short-iso 2>&1
 fi
 for p in $(of_kind supervise) $(of_kind agent); do
   [ -f "/proc/$p/fd/2" ] && readlink -f "/proc/$p/fd/2"
@@ -138,7 +141,7 @@ def upgrade(name: str, sha256: str, version: str) -> str:
 echo '== upgrade'
 name={shlex.quote(name)} sum={shlex.quote(sha256)} version={shlex.quote(version)}
 py=''
-if unit; then py=$(systemctl show provewire-agent -p ExecStart --value | sed -n 's/.*path=\([^ ;]*\).*//p' | head -n 1)
+if unit; then py=$(systemctl show provewire-agent -p ExecStart --value | sed -n 's/.*path=\([^ ;]*\).*/\1/p' | head -n 1)
   py=$(head -n 1 "$py" 2>/dev/null | sed -n 's/^#!//p')
 else for p in $(of_kind supervise) $(of_kind agent); do py=$(words "/proc/$p" | head -n 1); break; done; fi
 says() {{ as_root "$py" -c 'import importlib.metadata as m; print(m.version("provewire"))' 2>&1; }}

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.rig import ROOT, Rig
+from tests.e2e.systemd_world import why_not
+from tests.e2e.wheels import Wheels
 
 SNARKJS = ROOT / "node_modules" / "snarkjs" / "build" / "cli.cjs"
 
@@ -22,6 +24,19 @@ def rig() -> Iterator[Rig]:
             yield made
         finally:
             made.stop()
+
+
+@pytest.fixture(scope="session")
+def a_systemd_can_boot(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Else the test is skipped, and says why."""
+    if reason := why_not(tmp_path_factory.mktemp("systemd")):
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def wheel_of(tmp_path_factory: pytest.TempPathFactory) -> Wheels:
+    """Builds a wheel of the version asked for, each once."""
+    return Wheels(tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
@@ -14,6 +15,7 @@ import psutil
 import pytest
 
 from tests.e2e.rig import PROVEWIRE, Agent, Hub, Process, Rig, until
+from tests.e2e.wheels import environment
 from tests.hub.ssh.sshd import MISSING, SSHD, free_port, make_key
 
 
@@ -35,25 +37,34 @@ needs_node_world = pytest.mark.skipif(
 
 
 class NodeWorld(Agent):
-    """One node."""
+    """One node.
 
-    def __init__(self, rig: Rig, name: str = "node-a") -> None:
+    Args:
+        rig: of the test.
+        name: of the node.
+        home: of its root, where that is not a folder of its own.
+        wheel: what it has installed, in a virtual environment of its own; else it runs this tree.
+    """
+
+    def __init__(self, rig: Rig, name: str = "node-a", home: Path | None = None, wheel: Path | None = None) -> None:
         # Kernels that this machine has built already are not built once more for every node.
         super().__init__(rig, {"XDG_CACHE_HOME": os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))}, name)
         self.world = rig.folder / f"{name}-world"
-        self.home = self.world / "home"
+        self.home = home or self.world / "home"
+        self.wheel = wheel
         self.port = free_port()
         (self.home / ".ssh").mkdir(parents=True, mode=0o700)
         self.authorized_keys = self.home / ".ssh" / "authorized_keys"
         self.authorized_keys.touch(mode=0o600)
+        self.world.mkdir(exist_ok=True)
         self.host_key = make_key(self.world / "host_key")
-        passwd = Path("/etc/passwd").read_text().splitlines()
-        mine = [f"root:x:0:0:root:{self.home}:/bin/sh" if line.startswith("root:") else line for line in passwd]
-        (self.world / "passwd").write_text("\n".join(mine) + "\n")
+
+    def sshd_config(self, host_key: str) -> str:
+        """Its sshd's, whose host key lies there."""
         settings = {
             "Port": str(self.port),
             "ListenAddress": "127.0.0.1",
-            "HostKey": str(self.host_key),
+            "HostKey": host_key,
             "PidFile": "none",
             "LogLevel": "VERBOSE",
             "UsePAM": "no",
@@ -61,7 +72,13 @@ class NodeWorld(Agent):
             "PasswordAuthentication": "no",
             "KbdInteractiveAuthentication": "no",
         }
-        (self.world / "sshd_config").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+        return "".join(f"{name} {value}\n" for name, value in settings.items())
+
+    def _make_world(self) -> None:
+        passwd = Path("/etc/passwd").read_text().splitlines()
+        mine = [f"root:x:0:0:root:{self.home}:/bin/sh" if line.startswith("root:") else line for line in passwd]
+        (self.world / "passwd").write_text("\n".join(mine) + "\n")
+        (self.world / "sshd_config").write_text(self.sshd_config(str(self.host_key)))
 
     @property
     def host_key_text(self) -> str:
@@ -69,13 +86,18 @@ class NodeWorld(Agent):
 
     def start(self, hub: Hub, *more: str) -> Self:
         """The whole world: sshd, and the supervisor with its agent."""
+        self._make_world()
         agent = ["agent", "--hub", hub.url, "--data-dir", str(self.folder), "--name", self.name]
         agent += ["--device", "host", "--local", "off", *more]
-        supervise = shlex.join([sys.executable, *PROVEWIRE, "supervise", *agent])
+        python, installed = sys.executable, "true"
+        if self.wheel is not None:
+            own = self.world / "venv"
+            python, installed = f"{own}/bin/python", f"cd / && unset PYTHONPATH && {environment(self.wheel, own)}"
+        supervise = shlex.join([python, *PROVEWIRE, "supervise", *agent])
         world = shlex.quote(str(self.world))
         sshd = f"{SSHD} -D -e -f {world}/sshd_config 2>>{world}/sshd.log"
         prepared = f"mount --bind {world}/passwd /etc/passwd && mkdir -p /run/sshd && export HOME={world}/home"
-        script = f"{prepared} && {{ {sshd} & }} && {{ {supervise} & }} && wait"
+        script = f"{prepared} && {installed} && {{ {sshd} & }} && {{ {supervise} & }} && wait"
         argv = ["-c", f"import os; os.execvp('unshare', {['unshare', *self._namespaces, 'sh', '-c', script]!r})"]
         self.process = Process(self._rig, self.name, argv, self._log, self._env)
         return self
@@ -104,21 +126,27 @@ class NodeWorld(Agent):
                 found.append(process.pid)
         return found
 
+    def _mine(self) -> Iterable[int]:
+        """Processes that may be of this world."""
+        return [
+            process.pid
+            for process in psutil.process_iter(["cmdline"])
+            if str(self.folder) in " ".join(process.info["cmdline"] or [])
+        ]
+
     def wait_worker(self, states: tuple[str, ...] = ("idle", "proving")) -> int:
         """The worker's pid as this machine has it."""
         inside = super().wait_worker(states)
 
         def outside() -> int | None:
-            for process in psutil.process_iter(["cmdline"]):
-                if str(self.folder) not in " ".join(process.info["cmdline"] or []):
-                    continue
+            for pid in self._mine():
                 try:
-                    status = Path(f"/proc/{process.pid}/status").read_text()
+                    status = Path(f"/proc/{pid}/status").read_text()
                 except OSError:
                     continue
                 line = next((line for line in status.splitlines() if line.startswith("NSpid:")), "")
                 if line.split()[-1:] == [str(inside)]:
-                    return process.pid
+                    return pid
             return None
 
         return until(outside, "the worker's number outside") or 0

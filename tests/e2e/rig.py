@@ -319,6 +319,8 @@ class Rig:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.children: list[subprocess.Popen[bytes]] = []
+        self.at_end: list[Callable[[], None]] = []
+        """What is left to do when every process is gone."""
 
     def hub(self, name: str = "hub", *, port: int = 0, **env: str) -> Hub:
         """A started hub."""
@@ -341,6 +343,8 @@ class Rig:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         psutil.wait_procs(left, timeout=30)
+        for done in self.at_end:
+            done()
 
 
 def catch_in_mid_proof(hub: Hub, agent: Agent, submit: Callable[[], str] | None = None) -> tuple[str, int]:
