@@ -40,6 +40,7 @@ from hub.api.ailments import AILMENTS, Ailments
 from hub.api.auditing import AUDITOR, Auditor, audited
 from hub.api.errors import problems
 from hub.api.feed import FEED, Feed
+from hub.api.idempotency import RUNNING, idempotent
 from hub.api.log_follow import LOG_FOLLOWERS, LogFollowers
 from hub.api.route import Route, register
 from hub.api.scrapes import SCRAPES, Scrapes
@@ -114,8 +115,8 @@ def setup(app: web.Application) -> None:
     app[FEED] = Feed(app)
     app[LOG_FOLLOWERS] = LogFollowers(app)
     app[PASSWORDS], app[login.THROTTLE], app[login.DELAYS] = Passwords(), Throttle(), login.Delays()
-    app[AUDITOR] = Auditor(app)
-    app.middlewares.extend([problems, login.login_instead, audited, auth.authenticated])
+    app[AUDITOR], app[RUNNING] = Auditor(app), set()
+    app.middlewares.extend([problems, login.login_instead, audited, auth.authenticated, idempotent])
     app.on_response_prepare.append(page.security_headers)
     app.on_shutdown.append(_end_streams)
     app.cleanup_ctx.append(_tasks)

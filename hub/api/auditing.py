@@ -16,6 +16,7 @@ from hub.access.redaction import kept
 from hub.access.roles import NOBODY
 from hub.api import auth
 from hub.api.errors import Handler, Problem
+from hub.api.idempotency import REPLAYED
 from hub.api.route import BODY, READING, route_of
 from hub.ids import uuid7
 from hub.store.base import StoreError
@@ -49,6 +50,8 @@ class Auditor:
         self._of_all = auth.Limiter(per_s=ALL_PER_S, burst=ALL_BURST, now_s=now_s)
         self._pending: list[AuditEntry] = []
         self._wake = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._last_ms = 0
         self._left_out = 0
         self.left_out = 0
         """Refusals that were not kept, for the metrics."""
@@ -80,12 +83,18 @@ class Auditor:
 
     async def flush(self) -> None:
         """Keep what waits; what cannot be kept waits on."""
-        entries, self._pending = self._pending, []
-        try:
-            await self._app[ports.STORE].access.add_audit(entries)
-        except StoreError as error:
-            log.warning("refusals wait for the store", error=str(error))
-            self._pending = [*entries, *self._pending][:PENDING_MAX]
+        async with self._writing:
+            entries, self._pending = self._pending, []
+            try:
+                await self._app[ports.STORE].access.add_audit(entries)
+            except StoreError as error:
+                log.warning("refusals wait for the store", error=str(error))
+                self._pending = [*entries, *self._pending][:PENDING_MAX]
+
+    def new_id(self, now_ms: int) -> str:
+        """Ids that sort as things happened, within a millisecond too."""
+        self._last_ms = max(now_ms, self._last_ms + 1)
+        return uuid7(self._last_ms)
 
 
 AUDITOR = web.AppKey("AUDITOR", Auditor)
@@ -110,7 +119,8 @@ async def audited(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.method not in READING:
             _note(request, 500, type(error).__name__)
         raise
-    if request.method not in READING and (route := route_of(request)) is not None and route.audited:
+    again = REPLAYED in response.headers
+    if request.method not in READING and not again and (route := route_of(request)) is not None and route.audited:
         await request.app[AUDITOR].done(entry_of(request, response.status))
     return response
 
@@ -127,7 +137,7 @@ def entry_of(request: web.Request, status: int, code: str = "") -> AuditEntry:
     body = request.get(BODY)
     who = identity.name or request.get(AS, "")
     return AuditEntry(
-        id=uuid7(now_ms),
+        id=request.app[AUDITOR].new_id(now_ms),
         time_ms=now_ms,
         who=_plain(who, WHO_CHARS_MAX),
         kind=identity.kind.value,

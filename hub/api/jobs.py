@@ -11,6 +11,7 @@ from hub import ports
 from hub.api import models, views
 from hub.api.circuits import INSPECT_DEADLINE_S, busy, file_problem, uploaded
 from hub.api.errors import Problem, not_found, shortened
+from hub.api.idempotency import HEADER, read_key
 from hub.api.route import JSON, PAGE_PARAMETERS, Answer, Parameter, Route, answer, cut_page, read_body, read_page
 from hub.ids import uuid7
 from hub.store.base import IdempotencyConflict
@@ -19,8 +20,6 @@ from hub.verify import FileProblem, VerifierBusy
 from wire.jobs import Input, JobState
 
 ENGINE = "groth16"
-IDEMPOTENCY_KEY = "Idempotency-Key"
-IDEMPOTENCY_KEY_CHARS_MAX = 255
 PAIRS_MAX = 4096
 """Pairs of key and witness known to belong together; both are named by digest, so this never grows stale."""
 
@@ -47,7 +46,7 @@ PAIRS = web.AppKey("PAIRS", CheckedPairs)
 async def submit_job(request: web.Request) -> web.Response:
     """Check that the witness belongs to the circuit, persist, then accept."""
     wanted = await read_body(request, models.JobRequest)
-    key = _idempotency_key(request)
+    key = read_key(request)
     circuit = await request.app[ports.STORE].circuit(wanted.circuit)
     if circuit is None:
         raise Problem(
@@ -77,7 +76,9 @@ async def submit_job(request: web.Request) -> web.Response:
         stored, created = await request.app[ports.JOBS].submit(job)
     except IdempotencyConflict as error:
         raise Problem(
-            HTTPStatus.CONFLICT, "idempotency_conflict", f"this {IDEMPOTENCY_KEY} came with another request before"
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "idempotency_conflict",
+            f"this {HEADER} came with another request before",
         ) from error
     except ports.TooManyJobs as error:
         raise Problem(
@@ -97,19 +98,6 @@ def _digest(wanted: models.JobRequest) -> str:
     if not wanted.label:
         del asked["label"]
     return hashlib.sha256(msgspec.json.encode(asked)).hexdigest()
-
-
-def _idempotency_key(request: web.Request) -> str | None:
-    key = request.headers.get(IDEMPOTENCY_KEY)
-    if key is None:
-        return None
-    if not (0 < len(key) <= IDEMPOTENCY_KEY_CHARS_MAX and key.isascii() and key.isprintable()):
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            "invalid",
-            f"{IDEMPOTENCY_KEY} must be 1 to {IDEMPOTENCY_KEY_CHARS_MAX} printable ASCII characters",
-        )
-    return key
 
 
 async def _check_pair(request: web.Request, circuit: Circuit, witness: str) -> None:
@@ -205,7 +193,8 @@ ROUTES = (
             HTTPStatus.OK: Answer("The job this idempotency key made before", models.JobView, headers=("Location",)),
         },
         problems=(HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY),
-        parameters=(Parameter(IDEMPOTENCY_KEY, "asking again with the same key makes no second job", where="header"),),
+        keyed=False,  # the job keeps its key, for as long as it is kept itself
+        parameters=(Parameter(HEADER, "asking again with the same key makes no second job", where="header"),),
         deadline_s=INSPECT_DEADLINE_S,
     ),
     Route(

@@ -8,22 +8,32 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from hub.api import errors, models
+from hub.api import errors, idempotency, models
 from hub.api.errors import ProblemBody
 from hub.api.live import LIVE_MODELS
 from hub.api.log_views import LOG_MODELS
-from hub.api.route import JSON, Answer, Route
+from hub.api.route import JSON, Answer, Parameter, Route
 
 REFERENCE = "#/components/schemas/{name}"
-ALWAYS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.INTERNAL_SERVER_ERROR)
-"""Problems any route with a credential may answer; 429 is for too many wrong ones."""
+ALWAYS = (HTTPStatus.BAD_REQUEST, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.INTERNAL_SERVER_ERROR)
+"""Problems any route may answer; 429 is for too many wrong credentials."""
+CLOSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.MISDIRECTED_REQUEST)
+"""Problems any route with a credential may answer; 421 goes to browsers sent here under another name."""
+KEYED = (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
+KEY = Parameter(
+    idempotency.HEADER,
+    "asked again within a day with the same key, it is not done again but answered as before",
+    where="header",
+    schema={"type": "string", "minLength": 1, "maxLength": idempotency.KEY_CHARS_MAX},
+)
 BODY_PROBLEMS = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
 LOADED = HTTPStatus.SERVICE_UNAVAILABLE
 PARAMETER = re.compile(r"\{(\w+)\}")
 PATH_SCHEMAS = {"sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}
 DESCRIPTION = (
     "Errors are application/problem+json (RFC 9457). `code` is a word, or the exit code 2 (malformed file) or "
-    "3 (files that do not belong together). Listings are paged: pass `next` as `after`."
+    "3 (files that do not belong together). Listings are paged: pass `next` as `after`. `x-role` is the least role an "
+    "address opens to. A browser's changes need the header X-Provewire, with any value."
 )
 
 
@@ -42,7 +52,7 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": "Provewire hub", "version": models.VERSION, "description": DESCRIPTION},
         "servers": [{"url": "/"}],
-        "security": [{"token": []}],
+        "security": [{"token": []}, {"session": []}],
         "paths": paths,
         "components": {
             "schemas": schemas,
@@ -50,8 +60,14 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "the admin token; for downloads of a job's inputs also the node's fetch token",
-                }
+                    "description": "an API token or the admin token; for a job's inputs also its node's fetch token",
+                },
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "provewire_...",
+                    "description": "a browser's session; the name ends in twelve digits of the hub's id",
+                },
             },
         },
     }
@@ -72,6 +88,8 @@ def _operation(route: Route, by_kind: dict[type, dict[str, Any]]) -> dict[str, A
         }
     if route.open_:
         operation["security"] = []
+    else:
+        operation["x-role"] = route.least.value
     if route.body is not None:
         content: dict[str, Any] = {"schema": by_kind[route.body]}
         if route.example is not None:
@@ -84,6 +102,10 @@ def _operation(route: Route, by_kind: dict[type, dict[str, Any]]) -> dict[str, A
 
 def _problem_statuses(route: Route) -> set[int]:
     statuses = {*route.problems, *ALWAYS, LOADED}
+    if not route.open_:
+        statuses |= {*CLOSED}
+    if _keyed(route):
+        statuses |= {*KEYED, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
     if route.body is not None:
         statuses |= {*BODY_PROBLEMS, HTTPStatus.UNPROCESSABLE_ENTITY}
     elif route.media is not None:
@@ -114,8 +136,12 @@ def _path_parameters(path: str) -> Iterable[dict[str, Any]]:
 def _parameters(route: Route) -> Iterable[dict[str, Any]]:
     return (
         {"name": item.name, "in": item.where, "description": item.description, "schema": dict(item.schema)}
-        for item in route.parameters
+        for item in (*route.parameters, *((KEY,) if _keyed(route) else ()))
     )
+
+
+def _keyed(route: Route) -> bool:
+    return route.method == "POST" and route.keyed and not route.open_
 
 
 def serving(routes: Sequence[Route]) -> Route:

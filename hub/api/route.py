@@ -77,6 +77,9 @@ class Route:
     """Answers without a credential."""
     secret: bool = False
     """Its answer holds a secret, which is shown this once and never kept."""
+    keyed: bool = True
+    """Whether a POST takes an `Idempotency-Key` that is kept for it; False where it has a way of its own, or none."""
+    body_bytes_max: int = BODY_BYTES_MAX
     audited: bool = True
     """Whether what it does is written down, where it is a change at all."""
     deadline_s: float | None = DEADLINE_S
@@ -100,6 +103,8 @@ PAGE_PARAMETERS = (
 )
 
 
+RAW = web.RequestKey("RAW", bytes)
+"""The body as it came: it can be read from the line only once."""
 BODY = web.RequestKey("BODY", Request)
 """The body as it was read, for whoever writes down what was done."""
 TABLE: web.AppKey[dict[tuple[str, str], Route]] = web.AppKey("TABLE", dict)
@@ -142,6 +147,8 @@ async def read_bytes(request: web.Request, bytes_max: int = BODY_BYTES_MAX) -> b
     Raises:
         Problem: 413.
     """
+    if (known := request.get(RAW)) is not None:
+        return known
     if (request.content_length or 0) > bytes_max:
         raise _too_large(bytes_max)
     data = bytearray()
@@ -149,7 +156,8 @@ async def read_bytes(request: web.Request, bytes_max: int = BODY_BYTES_MAX) -> b
         data += chunk
         if len(data) > bytes_max:
             raise _too_large(bytes_max)
-    return bytes(data)
+    request[RAW] = whole = bytes(data)
+    return whole
 
 
 async def read_body(request: web.Request, model: type[Body], bytes_max: int = BODY_BYTES_MAX) -> Body:

@@ -249,6 +249,7 @@ ROUTES = (
         answers={HTTPStatus.OK: Answer("What changes, entry by entry", SshImported)},
         body=SshImportRequest,
         example=SshImportRequest(text="C.1001 ssh -p 22022 root@203.0.113.5\n"),
+        body_bytes_max=IMPORT_BODY_BYTES_MAX,
         deadline_s=120.0,
     ),
     Route(

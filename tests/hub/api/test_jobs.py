@@ -104,8 +104,8 @@ async def test_the_same_idempotency_key_makes_one_job(web: Web) -> None:
     witness = hashlib.sha256((CIRCUITS / "merkle8.wtns").read_bytes()).hexdigest()
     body = {"circuit": "merkle8", "witness": witness, "priority": 5}
     other = await web.ask("POST", "/api/v1/jobs", json=body, headers=key)
-    assert (other.status, other.code) == (409, "idempotency_conflict")
-    assert (await web.ask("POST", "/api/v1/jobs", json=body | {"priority": 0, "label": "x"}, headers=key)).status == 409
+    assert (other.status, other.code) == (422, "idempotency_conflict")
+    assert (await web.ask("POST", "/api/v1/jobs", json=body | {"priority": 0, "label": "x"}, headers=key)).status == 422
     assert len((await web.ask("GET", "/api/v1/jobs")).json["jobs"]) == 1
     for wrong in ("", "x" * 256):
         refused = await web.ask("POST", "/api/v1/jobs", json=body, headers={"Idempotency-Key": wrong})

@@ -1,12 +1,12 @@
 """The document is of the routes there are, and of the answers they give."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from hub import api
-from hub.api.auth import OPEN
 from tests.hub.api.conftest import Web
 
 UNDOCUMENTED = {("GET", "/agent"), ("HEAD", "/agent")}
@@ -24,9 +24,21 @@ async def test_every_route_is_documented_and_every_chapter_is_a_route(web: Web, 
     assert routes - UNDOCUMENTED == chapters
 
 
-async def test_what_is_open_is_said_to_be_open(document: Any) -> None:
-    declared = {path for path, item in document["paths"].items() for it in item.values() if it.get("security") == []}
-    assert declared == OPEN - {"/agent"}
+async def test_what_an_address_opens_to_is_said(document: Any) -> None:
+    for route in api.ROUTES:
+        operation = document["paths"][route.path][route.method.lower()]
+        assert (operation.get("security") == []) == route.open_
+        assert operation.get("x-role") == (None if route.open_ else route.least.value)
+
+
+def test_the_list_for_people_has_every_address() -> None:
+    listed = (Path(__file__).parents[3] / "docs" / "api.md").read_text().split("## Every address")[1]
+    rows = [
+        f"| {route.method} | `{route.path}` | {'-' if route.open_ else route.least.value} | {route.summary} |"
+        for route in api.ROUTES
+    ]
+    table = "\n".join(rows)
+    assert table in listed, f"docs/api.md should end with these rows:\n{table}"
 
 
 async def test_names_of_operations_are_unique_and_references_resolve(document: Any) -> None:
