@@ -4,7 +4,7 @@ import { effect, signal } from "@preact/signals";
 
 export type Theme = "system" | "light" | "dark";
 const KEY = "provewire.theme";
-const THEMES: readonly Theme[] = ["system", "light", "dark"];
+export const THEMES: readonly Theme[] = ["system", "light", "dark"];
 
 export const theme = signal<Theme>(kept());
 

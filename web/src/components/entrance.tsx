@@ -6,6 +6,7 @@ import { useEffect } from "preact/hooks";
 import { sentence } from "../api";
 import { go, place } from "../router";
 import { logIn, said, setUp } from "../session";
+import { Form, text } from "./form";
 import { Trouble } from "./state";
 
 /** What a link's address says: its secret stands behind the #, so no server but ours ever sees it. */
@@ -32,44 +33,14 @@ function Box({ title, children }: { title: string; children: ComponentChildren }
   );
 }
 
-/** A form whose fields are read when it is sent: passwords stay in their fields. */
-function useForm(send: (fields: FormData) => Promise<void>) {
-  const trouble = useSignal("");
-  const busy = useSignal(false);
-  const submit = async (event: SubmitEvent): Promise<void> => {
-    event.preventDefault();
-    if (busy.value) return;
-    busy.value = true;
-    trouble.value = "";
-    try {
-      await send(new FormData(event.currentTarget as HTMLFormElement));
-    } catch (error) {
-      trouble.value = sentence(error);
-    } finally {
-      busy.value = false;
-    }
-  };
-  return { trouble, busy, submit };
-}
-
-function field(fields: FormData, name: string): string {
-  const value = fields.get(name);
-  return typeof value === "string" ? value : "";
-}
-
 function ByPassword() {
-  const { trouble, busy, submit } = useForm((fields) =>
-    logIn({ name: field(fields, "name").trim(), password: field(fields, "password") }),
-  );
   return (
     <Box title="Log in">
       {said.value === "" ? null : <p role="status">{said.value}</p>}
-      <form onSubmit={(event) => void submit(event)}>
+      <Form verb="Log in" send={(fields) => logIn({ name: text(fields, "name").trim(), password: text(fields, "password") })}>
         <label>Name<input name="name" autocomplete="username" required maxLength={64} autofocus autocapitalize="none" spellcheck={false} /></label>
         <label>Password<input name="password" type="password" autocomplete="current-password" required maxLength={256} /></label>
-        {trouble.value === "" ? null : <Trouble>{trouble.value}</Trouble>}
-        <button type="submit" disabled={busy.value}>Log in</button>
-      </form>
+      </Form>
       <p class="small">At the hub's machine, <code>provewire login</code> prints a link that needs no password, and <code>provewire hub setup-link</code> one for a new admin.</p>
     </Box>
   );
@@ -97,23 +68,21 @@ function ByLink({ code }: { code: string }) {
 const PASSWORD_CHARS_MIN = 10;
 
 function SetUp({ code }: { code: string }) {
-  const { trouble, busy, submit } = useForm(async (fields) => {
-    const password = field(fields, "password");
-    if (password !== field(fields, "again")) throw new Error("The two passwords are not the same.");
-    await setUp({ code, name: field(fields, "name").trim(), password });
+  const send = async (fields: FormData): Promise<void> => {
+    const password = text(fields, "password");
+    if (password !== text(fields, "again")) throw new Error("The two passwords are not the same.");
+    await setUp({ code, name: text(fields, "name").trim(), password });
     go("/");
-  });
+  };
   return (
     <Box title="Set up an admin">
       <p>Choose how you will log in. This link is good once.</p>
-      <form onSubmit={(event) => void submit(event)}>
+      <Form verb="Set up and log in" send={send}>
         <label>Name<input name="name" autocomplete="username" required maxLength={64} pattern="[A-Za-z0-9][A-Za-z0-9._@+\-]*" title="letters, digits, . - _ @ +" autofocus autocapitalize="none" spellcheck={false} /></label>
         <label>Password<input name="password" type="password" autocomplete="new-password" required minLength={PASSWORD_CHARS_MIN} maxLength={256} /></label>
         <label>The same again<input name="again" type="password" autocomplete="new-password" required minLength={PASSWORD_CHARS_MIN} maxLength={256} /></label>
         <p class="small">At least {PASSWORD_CHARS_MIN} characters; some words with spaces are good.</p>
-        {trouble.value === "" ? null : <Trouble>{trouble.value}</Trouble>}
-        <button type="submit" disabled={busy.value}>Set up and log in</button>
-      </form>
+      </Form>
     </Box>
   );
 }

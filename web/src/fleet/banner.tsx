@@ -15,7 +15,7 @@ export function Banner() {
     <section class="banners" aria-label="What is wrong" role="status">
       {lines.map((line) => <Verdict key={`${line.state} ${line.ours}`} line={line} />)}
       {known && known.notes.length > 0 ? <p class="notes">{known.notes.join(" ")}</p> : null}
-      {known?.paused ? <p class="banner" data-severity="warn">{known.paused}</p> : null}
+      {known?.paused ? <p class="notes">The hub looks after nobody by SSH at this moment: {known.paused}.</p> : null}
       {lines.length === 0 ? <Summary /> : null}
     </section>
   );

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { type NodeSlot, nodes } from "../store";
-import { CardReadings, Cards, Choose, HostBars, Jobs, LastHeard, Name, Sentence } from "./cells";
+import { CardReadings, Cards, Choose, HeardLight, HostBars, Jobs, Name, ProvingLight, Sentence } from "./cells";
 import { cursor, shownRows } from "./list";
 import { memo } from "./memo";
 import { useCursor, useRowsInView } from "./table";
@@ -56,8 +56,8 @@ const Card = memo(function Card({ slot, position, count }: { slot: NodeSlot; pos
       <div class="card-head">
         <Choose row={row} />
         <div class="node"><Name row={row} /></div>
-        <LastHeard slot={slot} />
       </div>
+      <div class="lights"><HeardLight slot={slot} /><ProvingLight row={row} /></div>
       <div class="sentence"><Sentence row={row} /></div>
       <div class="card-foot">
         <div class="gpus"><Cards row={row} /><CardReadings slot={slot} /></div>

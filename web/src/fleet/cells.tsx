@@ -2,7 +2,7 @@
 
 import { type ReadonlySignal, useComputed } from "@preact/signals";
 import { Age } from "../components/age";
-import { severityOf, State } from "../components/state";
+import { type Severity, severityOf, State } from "../components/state";
 import { link } from "../router";
 import { type NodeRow, type NodeSlot, nowMs } from "../store";
 import { celsius, clock, percent, plural, watts } from "../words";
@@ -25,7 +25,7 @@ export function Name({ row }: { row: NodeRow }) {
     <>
       <a class="name" href={link(`/nodes/${row.id}`)} data-node={row.id}>{row.name}</a>
       <span class="small clip">
-        {labels.length > 0 ? labels.map(([key, value]) => `${key}=${value}`).join(" ") : row.hostname ?? ""}
+        {labels.length > 0 ? labels.map(([key, value]) => `${key}=${value}`).join(" ") : row.hostname === row.name ? "" : row.hostname}
       </span>
     </>
   );
@@ -44,6 +44,32 @@ export function Sentence({ row }: { row: NodeRow }) {
   );
 }
 
+const HEARD: Readonly<Record<string, Severity>> = { live: "ok", stale: "warn", lost: "bad", refused: "bad", never: "info" };
+const PROVING: Readonly<Record<string, Severity>> = { proving: "busy", idle: "ok", unable: "bad", unknown: "info" };
+
+/** The first light: whether it is heard, and for how long it was not. */
+export function HeardLight({ slot }: { slot: NodeSlot }) {
+  const { state } = slot.row.value.lights.heard;
+  return (
+    <span class="light">
+      <State severity={HEARD[state] ?? "info"}>{state}</State>
+      <span class="small"><LastHeard slot={slot} /></span>
+    </span>
+  );
+}
+
+/** The second: whether it proves. That it is not heard does not colour it: it says what was known, and when. */
+export function ProvingLight({ row }: { row: NodeRow }) {
+  const { state, last, at_ms, text } = row.lights.proving;
+  const before = state === "unknown" && at_ms !== null ? `${last} ${clock(at_ms, nowMs.peek())}` : "";
+  return (
+    <span class="light" title={text}>
+      <State severity={PROVING[state] ?? "info"}>{state}</State>
+      {before === "" ? null : <span class="small">{before}</span>}
+    </span>
+  );
+}
+
 /** When it was last heard: from its readings while it is in view, else from its row. */
 export function LastHeard({ slot }: { slot: NodeSlot }) {
   const at = useComputed(() => {
@@ -58,7 +84,7 @@ export function Cards({ row }: { row: NodeRow }) {
   const bad = row.gpus_bad > 0 ? <State severity="bad">{`${row.gpus_bad} not ok`}</State> : null;
   return (
     <>
-      <span class="clip">{`${row.gpus} × ${row.gpu_name ?? "GPU"}`}</span>
+      <span class="clip">{`${row.gpus} × ${(row.gpu_name ?? "GPU").replace(/^NVIDIA /, "")}`}</span>
       {bad}
     </>
   );

@@ -4,12 +4,12 @@ import { memo } from "./memo";
 import { useEffect } from "preact/hooks";
 import { rowsInView } from "../live";
 import { type NodeRow, nodes, type NodeSlot } from "../store";
-import { CardReadings, Cards, Choose, HostBars, Jobs, LastHeard, Name, Sentence } from "./cells";
+import { CardReadings, Cards, Choose, HeardLight, HostBars, Jobs, Name, ProvingLight, Sentence } from "./cells";
 import { chosen, chooseAll, cursor, shownRows } from "./list";
 import { useWindow } from "./window";
 
-export const ROW_PX = 58;
-const COLUMNS = ["Node", "State", "Heard", "GPUs", "Host", "Jobs"];
+export const ROW_PX = 54;
+const COLUMNS = ["Node", "State", "Heard", "Proving", "GPUs", "Host", "Jobs"];
 
 export function Table() {
   const rows = shownRows.value;
@@ -58,7 +58,8 @@ const Row = memo(function Row({ slot, index }: { slot: NodeSlot; index: number }
       <td class="choose"><Choose row={row} /></td>
       <td class="node"><Name row={row} /></td>
       <td class="sentence"><Sentence row={row} /></td>
-      <td><LastHeard slot={slot} /></td>
+      <td><HeardLight slot={slot} /></td>
+      <td><ProvingLight row={row} /></td>
       <td class="gpus"><Cards row={row} /><CardReadings slot={slot} /></td>
       <td class="host"><HostBars slot={slot} /></td>
       <td class="jobs"><Jobs slot={slot} /></td>

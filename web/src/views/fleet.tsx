@@ -1,6 +1,7 @@
 // All nodes: what is wrong first, then each of them.
 
 import { Banner } from "../fleet/banner";
+import { BulkBar } from "../fleet/bulk";
 import { CardList } from "../fleet/cards";
 import { chosen, chooseAll, choose, cursor, filterText, layout, moveCursor, setFilter, setLayout, shownRows } from "../fleet/list";
 import { Table } from "../fleet/table";
@@ -25,6 +26,7 @@ function Fleet() {
       {loaded.value && tally.value.all > 0 ? (
         <>
           <Toolbar />
+          <BulkBar />
           {layout.value === "table" ? <Table /> : <CardList />}
           {shownRows.value.length === 0 ? <p class="empty">No node fits this filter.</p> : null}
         </>
