@@ -27,7 +27,7 @@ def _shown(value: object, name: str = "") -> object:
         case list():
             shown = [_shown(item) for item in value[:ITEMS_MAX]]
             if len(value) > ITEMS_MAX:
-                shown = [*shown, f"... {len(value) - ITEMS_MAX} more"]  # type: ignore[misc]  # a list, just above
+                shown = [*shown, f"... {len(value) - ITEMS_MAX} more"]
         case str() if len(value) > TEXT_CHARS_MAX:
             shown = f"{value[:TEXT_CHARS_MAX]}... ({len(value)} characters)"
         case _:

@@ -147,8 +147,8 @@ async def read_bytes(request: web.Request, bytes_max: int = BODY_BYTES_MAX) -> b
     Raises:
         Problem: 413.
     """
-    if (known := request.get(RAW)) is not None:
-        return known
+    if RAW in request:
+        return request[RAW]
     if (request.content_length or 0) > bytes_max:
         raise _too_large(bytes_max)
     data = bytearray()
@@ -174,11 +174,13 @@ async def read_body(request: web.Request, model: type[Body], bytes_max: int = BO
             f"the body's Content-Type must be {JSON}, not {shortened(request.content_type)}",
         )
     try:
-        request[BODY] = body = msgspec.json.decode(data or b"{}", type=model)
+        body = msgspec.json.decode(data or b"{}", type=model)
     except msgspec.ValidationError as error:
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", f"the body does not fit: {error}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise Problem(HTTPStatus.BAD_REQUEST, "malformed_json", f"the body is not JSON: {error}") from None
+    known: Request = body
+    request[BODY] = known
     return body
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, or_, select, update
 
 from hub.access.records import ApiToken, AuditEntry, AuditFilter, BrowserSession, Kept, Purpose, User
 from hub.ids import least
@@ -18,7 +18,7 @@ ESCAPE = "\\"
 class Hand(Protocol):
     """Has a function run on a connection, in a thread of its own."""
 
-    def __call__(self, operation: Callable[[Connection], Result]) -> Awaitable[Result]:
+    def __call__(self, operation: Callable[[Connection], Result], /) -> Awaitable[Result]:
         """Its result."""
 
 
@@ -204,7 +204,7 @@ def _expire_audit(connection: Connection, before_ms: int, rows_max: int, limit: 
     return connection.execute(delete(AUDIT).where(AUDIT.c.id.in_(old))).rowcount
 
 
-def _is(owner: str, route: str, key: str) -> tuple[bool, bool, bool]:
+def _is(owner: str, route: str, key: str) -> tuple[ColumnElement[bool], ...]:
     return (IDEMPOTENCY.c.owner == owner, IDEMPOTENCY.c.route == route, IDEMPOTENCY.c.key == key)
 
 

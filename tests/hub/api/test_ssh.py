@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hub import ports
+from hub.access.roles import Role
 from hub.ssh.reach import Suggestion
 from hub.ssh.side import IDENTITY_FILE
 from hub.ssh.targets import Target
 from tests.hub.api.conftest import Start, Web
-from tests.hub.api.test_login import browse, logged_in, origin
 from tests.hub.api.test_openapi import fits
 from tests.hub.rig import Peer
 from tests.hub.ssh.fleet import host_key_of
@@ -164,14 +164,14 @@ async def test_a_browser_may_probe_but_not_command(web: Web, sshd: Sshd) -> None
     peer = await web.hub.enroll("node-a")
     await the_way(web, peer, sshd)
     path = f"/api/v1/nodes/{peer.id}/ssh/attempts"
-    assert (await browse(web, "POST", path, json={})).status == 401
-    await logged_in(web)
-    told = await browse(web, "POST", path, origin(web), json={"probe": "login"})
-    assert (told.status, told.json["origin"]["asked_by"]) == (201, "browser session")
-    refused = await browse(web, "POST", path, origin(web), json={"command": "id"})
+    assert (await web.ask("POST", path, stranger=True, json={})).status == 401
+    olga = await web.person(Role.OPERATOR, "olga")
+    told = await web.ask("POST", path, stranger=True, headers=olga, json={"probe": "login"})
+    assert (told.status, told.json["origin"]["asked_by"]) == (201, "olga (browser session)")
+    refused = await web.ask("POST", path, stranger=True, headers=olga, json={"command": "id"})
     assert (refused.status, refused.code) == (403, "admin_only")
-    elsewhere = {"Origin": "http://evil.example"}
-    assert (await browse(web, "POST", path, elsewhere, json={})).code == "origin_refused"
+    elsewhere = {**olga, "Origin": "http://evil.example"}
+    assert (await web.ask("POST", path, stranger=True, headers=elsewhere, json={})).code == "origin_refused"
 
 
 async def test_an_import_tells_first_and_changes_when_told(web: Web) -> None:

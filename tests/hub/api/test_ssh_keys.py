@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from hub import ports
+from hub.access.roles import Role
 from hub.ssh.side import IDENTITY_FILE
 from tests.hub.api.conftest import Reply, Web
-from tests.hub.api.test_login import browse, logged_in, origin
 from tests.hub.api.test_openapi import fits
 from tests.hub.api.test_ssh import sshd, the_way
 from tests.hub.ssh.sshd import Sshd, make_key, needs_sshd
@@ -69,9 +69,9 @@ async def test_a_browser_may_preview_and_not_name_a_file_of_the_hubs_machine(
     peer = await web.hub.enroll("node-a")
     await the_way(web, peer, sshd)
     path = f"/api/v1/nodes/{peer.id}/recovery/preview"
-    assert (await browse(web, "POST", path, json={"action": "restart-agent"})).status == 401
-    await logged_in(web)
-    assert (await browse(web, "POST", path, origin(web), json={"action": "restart-agent"})).status == 200
+    assert (await web.ask("POST", path, stranger=True, json={"action": "restart-agent"})).status == 401
+    olga = await web.person(Role.OPERATOR, "olga")
+    assert (await web.ask("POST", path, stranger=True, headers=olga, json={"action": "restart-agent"})).status == 200
     key = str(make_key(tmp_path / "other"))
     for where, body in (
         (path, {"action": "restart-agent", "via_key": key}),
@@ -79,7 +79,7 @@ async def test_a_browser_may_preview_and_not_name_a_file_of_the_hubs_machine(
         (f"/api/v1/nodes/{peer.id}/ssh/doctor", {"via_key": key}),
         ("/api/v1/ssh/keys/preview", {"via_key": key}),
     ):
-        assert (await browse(web, "POST", where, origin(web), json=body)).code == "admin_only"
+        assert (await web.ask("POST", where, stranger=True, headers=olga, json=body)).code == "admin_only"
 
 
 @pytest.mark.parametrize(
