@@ -29,6 +29,9 @@ from aiohttp import hdrs, web
 
 from hub import api, ports
 from hub.api import login
+from hub.alerts.desk import AlertDesk
+from hub.alerts.levels import Queues
+from hub.alerts.sealed import PURPOSE
 from hub.api.errors import Handler
 from hub.bus import Bus
 from hub.clock import Clock, SystemClock
@@ -251,6 +254,8 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
     parts = {"desk": desk.run, "judge": judge.run, "notes": ingest.run, "pulse": pulse.run, "sessions": sessions.run}
     parts |= {"rollups": roller.run, "retention": retention.run}
     parts |= {"ssh": app[ports.SSH_WATCH].run, "ssh hints": hints.run, "recovery": helping.unasked.run}
+    app[ports.ALERTS] = alerts = await _alerts(app, desk, retention)
+    parts["alerts"] = alerts.run
     charting = Charting(
         key=app[ports.CONFIG].ssh_doctor_key,
         keys=helping.keys,
@@ -269,6 +274,34 @@ async def _core(app: web.Application, *, tasks: "Background", tell_systemd: Tell
         await ingest.note()
     except StoreError as error:
         log.warning("the last status could not be written down", error=str(error))
+
+
+async def _alerts(app: web.Application, desk: Desk, retention: Retention) -> AlertDesk:
+    """What is told when something is wrong; what was told before is known again."""
+    config, clock, store, registry = app[ports.CONFIG], app[ports.CLOCK], app[ports.STORE], app[ports.REGISTRY]
+    queues = Queues(
+        config=config,
+        store=store,
+        desk=desk,
+        sessions=app[ports.SESSIONS],
+        artifacts=app[ports.ARTIFACTS],
+        verifier=app[ports.VERIFIER],
+    )
+    alerts = AlertDesk(
+        config=config,
+        clock=clock,
+        store=store,
+        registry=registry,
+        bus=app[ports.BUS],
+        ssh=app[ports.SSH],
+        watch=app[ports.SSH_WATCH],
+        retention=retention,
+        levels=queues.levels,
+        key=app[ports.KEYS].derived(PURPOSE),
+        hub_id=app[ports.HUB].id,
+    )
+    await alerts.start()
+    return alerts
 
 
 async def _help(app: web.Application) -> Help:

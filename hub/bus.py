@@ -97,6 +97,15 @@ class IncidentsChanged(Struct, frozen=True):
         return "incidents"
 
 
+class AlertsChanged(Struct, frozen=True):
+    """An alert fired, changed or ended, or what operators said about alerts changed."""
+
+    @property
+    def subject(self) -> str:
+        """The one picture of them."""
+        return "alerts"
+
+
 class Resync(Struct, frozen=True):
     """Messages were dropped: read the whole picture again."""
 
@@ -106,7 +115,7 @@ class Resync(Struct, frozen=True):
         return ""
 
 
-Message = NodeChanged | NodeGone | JobChanged | LogsStored | SshAttempted | IncidentsChanged | Resync
+Message = NodeChanged | NodeGone | JobChanged | LogsStored | SshAttempted | IncidentsChanged | AlertsChanged | Resync
 
 
 class Subscription:

@@ -13,7 +13,7 @@ class Faults:
         self._counts: Counter[str] = Counter()
 
     def count(self, part: str) -> None:
-        """Note one fault of ``part``: ``request``, ``web``, ``session``, ``ssh`` or ``store``."""
+        """Note one fault of ``part``: ``alerts``, ``request``, ``web``, ``session``, ``ssh`` or ``store``."""
         with self._lock:
             self._counts[part] += 1
 
@@ -25,4 +25,4 @@ class Faults:
 
 FAULTS = Faults()
 """Of this process, as its log is one."""
-PARTS = ("request", "session", "ssh", "store", "web")
+PARTS = ("alerts", "request", "session", "ssh", "store", "web")

@@ -68,6 +68,10 @@ class Keys:
         """The hub's Ed25519 signature, 64 bytes."""
         return self._private.sign(message)
 
+    def derived(self, purpose: str) -> bytes:
+        """A secret of 32 bytes for one purpose, always the same: for what the store keeps encrypted."""
+        return hmac.new(self._secret, f"provewire {purpose}".encode(), hashlib.sha256).digest()
+
     def admin_token_valid(self, token: str) -> bool:
         """Whether this is the admin token, in constant time."""
         return hmac.compare_digest(token.encode(), self._admin_token.encode())

@@ -9,6 +9,7 @@ from typing import Protocol
 from aiohttp import web
 from msgspec import Struct
 
+from hub.alerts.desk import AlertDesk
 from hub.artifacts import Artifacts
 from hub.bus import Bus
 from hub.clock import Clock
@@ -109,3 +110,4 @@ SSH = web.AppKey("SSH", SshDesk)
 SSH_WATCH = web.AppKey("SSH_WATCH", Watch)
 SSH_HELP = web.AppKey("SSH_HELP", Help)
 KEEPERS = web.AppKey("KEEPERS", Keepers)
+ALERTS = web.AppKey("ALERTS", AlertDesk)

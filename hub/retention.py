@@ -118,6 +118,7 @@ class Retention:
             "audit",
             lambda: store.access.expire_audit(before(config.keep_audit_s), AUDIT_ROWS_MAX, limit=STEP_ROWS),
         )
+        await self._all("alerts", lambda: store.alerts.expire(before(config.keep_records_s), limit=STEP_ROWS))
         await self._look()
 
     async def _all(self, kind: str, step: Step) -> None:

@@ -125,7 +125,7 @@ class Channel(Struct, frozen=True, kw_only=True):
     created_at_ms: int = 0
     delivered_at_ms: int | None = None
     failed_at_ms: int | None = None
-    """Of the last failure without a success since."""
+    """Of the first failure without a success since."""
     failure: str = ""
     """In one sentence, without secrets."""
 

@@ -1,8 +1,7 @@
 """`hub.store.alerts.AlertStore` by SQL: the statements, and who hands them to the writer or to a reader."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Sequence
 
 import msgspec
 from sqlalchemy import Connection, and_, delete, func, insert, or_, select, update
@@ -23,20 +22,12 @@ from hub.store.schema_alerts import (
     ALERT_WATCHED,
     ALERTS,
 )
+from hub.store.sql_access import Hand
 from wire.jobs import JobState
 
 FAILED_LOOKED_AT = 1000
 """Of the jobs that lately failed, the latest."""
 DETAIL_CHARS_MAX = 500
-
-Result = TypeVar("Result")
-
-
-class Hand(Protocol):
-    """Has a function run on a connection, in a thread of its own."""
-
-    def __call__(self, operation: Callable[[Connection], Result]) -> Awaitable[Result]:
-        """Its result."""
 
 
 class SqlAlerts:
