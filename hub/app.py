@@ -150,13 +150,13 @@ async def serve(config: Config, clock: Clock | None = None, stop: asyncio.Event 
         facts = Facts(
             url, local_url, certificate_sha256(config), os.getpid(), app[ports.HUB].id, app[ports.KEYS].fingerprint
         )
+        _stop_on_signals(stop)  # before anybody can know our process by the file
         write_private(facts_path, msgspec.json.encode(facts))
         log.info("the hub listens", url=url, hub=facts.hub_id, generation=app[ports.HUB].generation)
         if config.insecure and not is_loopback(config.listen_host):
             log.warning("INSECURE: tokens, witnesses and proofs cross the network in the clear")
         await _say_how_to_begin(app)
         notify("READY=1")
-        _stop_on_signals(stop)
         await stop.wait()
         notify("STOPPING=1")
     except StoreError as error:
