@@ -1,6 +1,7 @@
 // First of all: what is wrong, with how many, since when, and what to do. Nothing to click.
 
 import type { Schemas } from "../api";
+import { Prose } from "../components/prose";
 import { link } from "../router";
 import { incidents, loaded, nowMs, tally } from "../store";
 import { clock, plural } from "../words";
@@ -27,8 +28,8 @@ function Verdict({ line }: { line: Schemas["BannerLineView"] }) {
   return (
     <div class="banner" data-severity={line.severity}>
       <strong><span class="symbol" aria-hidden="true" />{`${line.headline}${since}`}</strong>
-      {line.cause === "" ? null : <p>{line.certain ? "" : "Not certain: "}{line.cause}</p>}
-      {line.remedy === "" ? null : <p class="do">{line.remedy}</p>}
+      {line.cause === "" ? null : <p>{line.certain ? "" : "Not certain: "}<Prose text={line.cause} /></p>}
+      {line.remedy === "" ? null : <p class="do"><Prose text={line.remedy} /></p>}
       {line.nodes.length > 0 ? (
         <p class="small">
           {line.nodes.slice(0, NAMED).map((node, at) => <Named key={node.id} id={node.id} name={node.name} first={at === 0} />)}

@@ -2,6 +2,7 @@
 
 import { type ReadonlySignal, useComputed } from "@preact/signals";
 import { Age } from "../components/age";
+import { Prose } from "../components/prose";
 import { type Severity, severityOf, State } from "../components/state";
 import { link } from "../router";
 import { type NodeRow, type NodeSlot, nowMs } from "../store";
@@ -36,10 +37,10 @@ export function Sentence({ row }: { row: NodeRow }) {
   return (
     <>
       <State severity={severityOf(severity)}>
-        {text}
+        <Prose text={text} />
         {since_ms !== null && severity !== "ok" ? <span class="since"> since {clock(since_ms, nowMs.peek())}</span> : null}
       </State>
-      {remedy !== "" && severity !== "ok" ? <span class="remedy clip">{remedy}</span> : null}
+      {remedy !== "" && severity !== "ok" ? <span class="remedy clip"><Prose text={remedy} /></span> : null}
     </>
   );
 }
@@ -90,10 +91,15 @@ export function Cards({ row }: { row: NodeRow }) {
   );
 }
 
+/** Whether readings are of now: those of a node that is not heard say nothing any more. */
+function isHeard(row: NodeRow): boolean {
+  return row.lights.heard.state === "live" || row.lights.heard.state === "stale";
+}
+
 export function CardReadings({ slot }: { slot: NodeSlot }) {
   const text = useComputed(() => {
     const said = slot.readings.value;
-    if (said === null || slot.row.value.gpus === 0) return "";
+    if (said === null || slot.row.value.gpus === 0 || !isHeard(slot.row.value)) return "";
     return `${percent(said.gpu_utilization_ratio)} · ${celsius(said.gpu_temperature_c)} · ${watts(said.gpu_power_mw)}`;
   });
   return <span class="small number">{text}</span>;
@@ -114,6 +120,7 @@ export function Bar({ label, value }: { label: string; value: ReadonlySignal<num
 export function HostBars({ slot }: { slot: NodeSlot }) {
   const cpu = useComputed(() => slot.readings.value?.cpu_used_ratio ?? null);
   const memory = useComputed(() => slot.readings.value?.memory_used_ratio ?? null);
+  if (!isHeard(slot.row.value)) return null;
   return (
     <>
       <Bar label="CPU" value={cpu} />
@@ -129,7 +136,7 @@ export function Jobs({ slot }: { slot: NodeSlot }) {
     if (!job) return "";
     return job.total > 0 ? `${job.phase} ${percent(job.done / job.total)}` : job.phase;
   });
-  if (row.jobs === 0) return <span class="small">–</span>;
+  if (row.jobs === 0 || !isHeard(row)) return <span class="small">–</span>;
   return (
     <>
       <span>{plural(row.jobs, "job")}</span>

@@ -1,14 +1,15 @@
 // The fleet as a table: of two thousand rows those on the screen are drawn.
 
-import { memo } from "./memo";
+import { type ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { rowsInView } from "../live";
 import { type NodeRow, nodes, type NodeSlot } from "../store";
 import { CardReadings, Cards, Choose, HeardLight, HostBars, Jobs, Name, ProvingLight, Sentence } from "./cells";
 import { chosen, chooseAll, cursor, shownRows } from "./list";
+import { memo } from "./memo";
 import { useWindow } from "./window";
 
-export const ROW_PX = 54;
+export const ROW_PX = 60;
 const COLUMNS = ["Node", "State", "Heard", "Proving", "GPUs", "Host", "Jobs"];
 
 export function Table() {
@@ -56,16 +57,21 @@ const Row = memo(function Row({ slot, index }: { slot: NodeSlot; index: number }
   return (
     <tr aria-rowindex={index} data-severity={row.sentence.severity} aria-current={cursor.value === row.id ? "true" : undefined}>
       <td class="choose"><Choose row={row} /></td>
-      <td class="node"><Name row={row} /></td>
-      <td class="sentence"><Sentence row={row} /></td>
-      <td><HeardLight slot={slot} /></td>
-      <td><ProvingLight row={row} /></td>
-      <td class="gpus"><Cards row={row} /><CardReadings slot={slot} /></td>
-      <td class="host"><HostBars slot={slot} /></td>
-      <td class="jobs"><Jobs slot={slot} /></td>
+      <Cell name="node"><Name row={row} /></Cell>
+      <Cell name="sentence"><Sentence row={row} /></Cell>
+      <Cell name="heard"><HeardLight slot={slot} /></Cell>
+      <Cell name="proving"><ProvingLight row={row} /></Cell>
+      <Cell name="gpus"><Cards row={row} /><CardReadings slot={slot} /></Cell>
+      <Cell name="host"><HostBars slot={slot} /></Cell>
+      <Cell name="jobs"><Jobs slot={slot} /></Cell>
     </tr>
   );
 });
+
+/** A cell that never makes its row higher: what is not on the screen is counted by the row's height. */
+function Cell({ name, children }: { name: string; children: ComponentChildren }) {
+  return <td class={name}><div class="cell">{children}</div></td>;
+}
 
 /** Say to the hub which rows are drawn, and none once they are gone. */
 export function useRowsInView(rows: readonly NodeRow[]): void {

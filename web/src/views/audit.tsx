@@ -36,7 +36,7 @@ function Audit({ query }: ViewProps) {
       </div>
       <Refusal why={pages.error} />
       <div class="frame" tabIndex={0} role="group" aria-label="What was done">
-        <table>
+        <table class="stack">
           <thead><tr><th scope="col">When</th><th scope="col">Who</th><th scope="col">What</th><th scope="col">Came to</th></tr></thead>
           <tbody>{pages.rows?.map((entry) => <Entry key={entry.id} entry={entry} />)}</tbody>
         </table>
@@ -51,14 +51,14 @@ function Entry({ entry }: { entry: Schemas["AuditView"] }) {
   const detail = entry.detail === null || entry.detail === undefined ? "" : JSON.stringify(entry.detail, null, 1);
   return (
     <tr>
-      <td class="number">{stamp(entry.time_ms)}</td>
-      <td><span class="name">{entry.who}</span><span class="small">{[entry.kind, entry.role, entry.remote].filter((one) => one !== "").join(" · ")}</span></td>
-      <td>
+      <td data-label="When" class="number">{stamp(entry.time_ms)}</td>
+      <td data-label="Who"><span class="name">{entry.who}</span><span class="small">{[entry.kind, entry.role, entry.remote].filter((one) => one !== "").join(" · ")}</span></td>
+      <td data-label="What">
         {entry.what || entry.action}
         <span class="small"><code>{`${entry.action.split(" ")[0] ?? ""} ${entry.target}`}</code></span>
         {detail !== "" && detail !== "{}" ? <details><summary class="small">what was sent</summary><pre>{detail}</pre></details> : null}
       </td>
-      <td>{entry.refused === null ? <State severity="ok">done</State> : <State severity="warn">{`refused: ${entry.refused}`}</State>}<span class="small number">{entry.status}</span></td>
+      <td data-label="Came to">{entry.refused === null ? <State severity="ok">done</State> : <State severity="warn">{`refused: ${entry.refused}`}</State>}<span class="small number">{entry.status}</span></td>
     </tr>
   );
 }

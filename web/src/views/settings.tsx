@@ -75,15 +75,15 @@ function Sessions() {
       </div>
       <Refusal why={sessions.error} />
       <div class="frame" tabIndex={0} role="group" aria-label="Your sessions">
-        <table>
+        <table class="stack">
           <thead><tr><th scope="col">Browser</th><th scope="col">From</th><th scope="col">Since</th><th scope="col">Last used</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
           <tbody>
             {sessions.value?.sessions.map((one) => (
               <tr key={one.id}>
-                <td>{one.agent}{one.this ? <span class="small">this one</span> : null}</td>
-                <td>{one.remote}</td>
-                <td class="number">{stamp(one.opened_at_ms)}</td>
-                <td class="number">{stamp(one.used_at_ms)}</td>
+                <td data-label="Browser">{one.agent}{one.this ? <span class="small">this one</span> : null}</td>
+                <td data-label="From">{one.remote}</td>
+                <td data-label="Since" class="number">{stamp(one.opened_at_ms)}</td>
+                <td data-label="Last used" class="number">{stamp(one.used_at_ms)}</td>
                 <td>{one.this ? null : <button type="button" class="quiet" aria-label={`End the session from ${one.remote} of ${stamp(one.opened_at_ms)}`} onClick={() => end(one.id)}>End it</button>}</td>
               </tr>
             ))}
@@ -107,7 +107,7 @@ function OfTheHub() {
       <p class="small">Set in the environment or on the command line of the hub, read when it starts.</p>
       <Refusal why={settings.error} />
       <div class="frame" tabIndex={0} role="group" aria-label="Settings of the hub">
-        <table>
+        <table class="stack">
           <thead><tr><th scope="col">Setting</th><th scope="col">Value</th><th scope="col">Default</th><th scope="col">From</th></tr></thead>
           <tbody>{shown.map((one) => <Setting key={one.name} one={one} />)}</tbody>
         </table>
@@ -120,10 +120,10 @@ function OfTheHub() {
 function Setting({ one }: { one: Schemas["SettingView"] }) {
   return (
     <tr>
-      <td><code>{one.variable}</code><span class="small">{one.help}</span></td>
-      <td><code>{one.value}</code></td>
-      <td><code>{one.default}</code></td>
-      <td>{one.source === "default" ? one.source : <strong>{one.source}</strong>}</td>
+      <td data-label="Setting"><code>{one.variable}</code><span class="small">{one.help}</span></td>
+      <td data-label="Value"><code>{one.value}</code></td>
+      <td data-label="Default"><code>{one.default}</code></td>
+      <td data-label="From">{one.source === "default" ? one.source : <strong>{one.source}</strong>}</td>
     </tr>
   );
 }

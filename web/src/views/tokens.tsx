@@ -42,17 +42,17 @@ function Programs() {
       </div>
       <Refusal why={pages.error} />
       <div class="frame" tabIndex={0} role="group" aria-label="Tokens for programs">
-        <table>
+        <table class="stack">
           <thead><tr><th scope="col">Name</th><th scope="col">State</th><th scope="col">Role</th><th scope="col">Areas</th><th scope="col">Made</th><th scope="col">Last used</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
           <tbody>
             {pages.rows?.map((token) => (
               <tr key={token.id}>
-                <td class="name">{token.name}</td>
-                <td><Good token={token} /></td>
-                <td>{token.role}</td>
-                <td>{token.areas.length === 0 ? "everything" : token.areas.join(", ")}</td>
-                <td><span class="number">{stamp(token.created_at_ms)}</span><span class="small">by {token.created_by}</span></td>
-                <td>{token.used_at_ms === null ? "never" : <><span class="number">{stamp(token.used_at_ms)}</span><span class="small">{token.used_from}</span></>}</td>
+                <td data-label="Name" class="name">{token.name}</td>
+                <td data-label="State"><Good token={token} /></td>
+                <td data-label="Role">{token.role}</td>
+                <td data-label="Areas">{token.areas.length === 0 ? "everything" : token.areas.join(", ")}</td>
+                <td data-label="Made"><span class="number">{stamp(token.created_at_ms)}</span><span class="small">by {token.created_by}</span></td>
+                <td data-label="Last used">{token.used_at_ms === null ? "never" : <><span class="number">{stamp(token.used_at_ms)}</span><span class="small">{token.used_from}</span></>}</td>
                 <td>{token.revoked_at_ms === null ? <button type="button" class="quiet" aria-label={`Revoke the token ${token.name}`} onClick={() => setRevoking(token)}>Revoke</button> : null}</td>
               </tr>
             ))}
@@ -118,15 +118,15 @@ function Nodes() {
       </div>
       <Refusal why={pages.error} />
       <div class="frame" tabIndex={0} role="group" aria-label="Tokens for nodes that join">
-        <table>
+        <table class="stack">
           <thead><tr><th scope="col">Made</th><th scope="col">State</th><th scope="col">Uses</th><th scope="col">Id</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
           <tbody>
             {pages.rows?.map((token) => (
               <tr key={token.id}>
-                <td class="number">{stamp(token.created_at_ms)}</td>
-                <td><Open token={token} /></td>
-                <td class="number">{`${token.uses} of ${token.uses_max}`}</td>
-                <td><code>{token.id}</code></td>
+                <td data-label="Made" class="number">{stamp(token.created_at_ms)}</td>
+                <td data-label="State"><Open token={token} /></td>
+                <td data-label="Uses" class="number">{`${token.uses} of ${token.uses_max}`}</td>
+                <td data-label="Id"><code>{token.id}</code></td>
                 <td>{may("admin") && token.revoked_at_ms === null ? <button type="button" class="quiet" aria-label={`Revoke the enrolment token ${token.id}`} onClick={() => setRevoking(token)}>Revoke</button> : null}</td>
               </tr>
             ))}

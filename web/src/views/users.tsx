@@ -39,16 +39,16 @@ function Users() {
       </div>
       <Refusal why={pages.error} />
       <div class="frame" tabIndex={0} role="group" aria-label="Users">
-        <table>
+        <table class="stack">
           <thead><tr><th scope="col">Name</th><th scope="col">Role</th><th scope="col">State</th><th scope="col">Last login</th><th scope="col">Password of</th><th scope="col"><span class="hidden">Actions</span></th></tr></thead>
           <tbody>
             {pages.rows?.map((user) => (
               <tr key={user.id}>
-                <td class="name">{user.name}{user.id === me.value?.id ? <span class="small">you</span> : null}</td>
-                <td>{user.role}</td>
-                <td>{user.disabled_at_ms === null ? <State severity={user.sessions > 0 ? "ok" : "info"}>{user.sessions > 0 ? `logged in (${user.sessions})` : "may log in"}</State> : <State severity="warn">kept out since {stamp(user.disabled_at_ms)}</State>}</td>
-                <td class="number">{user.last_login_at_ms === null ? "never" : stamp(user.last_login_at_ms)}</td>
-                <td class="number">{stamp(user.password_at_ms)}</td>
+                <td data-label="Name" class="name">{user.name}{user.id === me.value?.id ? <span class="small">you</span> : null}</td>
+                <td data-label="Role">{user.role}</td>
+                <td data-label="State">{user.disabled_at_ms === null ? <State severity={user.sessions > 0 ? "ok" : "info"}>{user.sessions > 0 ? `logged in (${user.sessions})` : "may log in"}</State> : <State severity="warn">kept out since {stamp(user.disabled_at_ms)}</State>}</td>
+                <td data-label="Last login" class="number">{user.last_login_at_ms === null ? "never" : stamp(user.last_login_at_ms)}</td>
+                <td data-label="Password of" class="number">{stamp(user.password_at_ms)}</td>
                 <td><button type="button" class="quiet" aria-label={`Change ${user.name}`} onClick={() => setChanging(user)}>Change</button></td>
               </tr>
             ))}
