@@ -6,7 +6,8 @@ seldom. All times come from what is stored of the way itself, so that a restart 
 """
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from hub.ssh.reach import Reach, State
 
@@ -17,6 +18,9 @@ JITTER = 0.1
 RETRY_MIN_MS = 60_000
 RETRY_MAX_MS = 3_600_000
 """Between two tries of a broken way."""
+RETURNED_MS = 10_000
+"""The same for a node that has come back since, however often it comes and goes."""
+NOBODY: Mapping[str, int] = MappingProxyType({})
 
 
 class Rehearsals:
@@ -40,16 +44,25 @@ class Rehearsals:
         self._fingerprints = found
         return changed
 
-    def due(self, reaches: Iterable[Reach], now_ms: int) -> list[str]:
-        """The nodes to log in at now, the longest due first."""
-        found = [(due_ms, reach.node_id) for reach in reaches if (due_ms := self.due_ms(reach)) is not None]
+    def due(self, reaches: Iterable[Reach], now_ms: int, opened_ms: Mapping[str, int] = NOBODY) -> list[str]:
+        """The nodes to log in at now, the longest due first; ``opened_ms``: since when their sessions are open."""
+        found = [
+            (due_ms, reach.node_id)
+            for reach in reaches
+            if (due_ms := self.due_ms(reach, opened_ms.get(reach.node_id, 0))) is not None
+        ]
         return [node_id for due_ms, node_id in sorted(found) if due_ms <= now_ms]
 
-    def due_ms(self, reach: Reach) -> int | None:
-        """When the way is to be tried next, in Unix milliseconds; None for no way."""
+    def due_ms(self, reach: Reach, opened_ms: int = 0) -> int | None:
+        """When the way is to be tried next, in Unix milliseconds; None for no way.
+
+        At once where the node has come back since a failure: what kept it away may have kept the hub out.
+        """
         changed_ms, tried_ms = self.changed_ms(reach), reach.tried_at_ms
         if changed_ms is not None or tried_ms is None or reach.target is None:
             return changed_ms
+        if reach.state is State.BROKEN and tried_ms < opened_ms:
+            return max(opened_ms + SETTLE_MS, tried_ms + RETURNED_MS)
         if reach.state is State.BROKEN:
             lasted_ms = tried_ms - (tried_ms if reach.broken_since_ms is None else reach.broken_since_ms)
             longest_ms = max(RETRY_MIN_MS, min(RETRY_MAX_MS, self._every_ms))

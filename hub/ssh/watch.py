@@ -178,13 +178,14 @@ class Watch:
 
     def _rehearse(self, lost: set[str], now_ms: int) -> None:
         """Logins that are due: at lost nodes only where something was changed, since looks try the way anyway."""
+        opened_ms = {node.id: node.session_opened_at_ms or 0 for node in self._registry.nodes()}
         ways = [
             reach
             for reach in self._desk.book.reaches()
-            if self._registry.node(reach.node_id) is not None
+            if reach.node_id in opened_ms
             and (reach.node_id not in lost or self._rehearsals.changed_ms(reach) is not None)
         ]
-        for node_id in self._rehearsals.due(ways, now_ms):
+        for node_id in self._rehearsals.due(ways, now_ms, opened_ms):
             if self.under_way >= self._places or len(self._logins) >= max(1, self._places // REHEARSALS_SHARE):
                 return
             if node_id not in self._looks and node_id not in self._logins:

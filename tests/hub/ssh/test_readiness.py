@@ -138,3 +138,12 @@ def test_a_way_broken_for_another_reason_begins_anew() -> None:
 def test_the_longest_due_goes_first() -> None:
     ways = [Reach(node_id=f"node-{n}", target=TARGET, changed_at_ms=T0 - n * 1000) for n in range(4)]
     assert rehearsals().due(ways, T0 + SETTLE_MS) == ["node-3", "node-2", "node-1", "node-0"]
+
+
+def test_a_node_that_came_back_since_a_failure_is_tried_soon() -> None:
+    way = FIRST.broken(T0 + 10_000, Cause.NO_ROUTE, "")
+    before, after = T0 + 9_000, T0 + 30_000
+    assert rehearsals().due([way], after + SETTLE_MS, {"node-1": before}) == []
+    assert rehearsals().due([way], after + SETTLE_MS, {"node-1": after}) == ["node-1"]
+    flapping = FIRST.broken(after, Cause.NO_ROUTE, "")
+    assert rehearsals().due([flapping], after + 5_000, {"node-1": after + 1}) == [], "not at each coming and going"
