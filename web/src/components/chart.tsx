@@ -24,9 +24,11 @@ export interface ChartProps {
   format: (value: number) => string;
   /** The scale begins at zero and ends here, at least. */
   top?: number | undefined;
+  /** Whether round numbers are those of powers of two. */
+  binary?: boolean;
 }
 
-export function Chart({ title, drawn, names, fromMs, toMs, format, top }: ChartProps) {
+export function Chart({ title, drawn, names, fromMs, toMs, format, top, binary = false }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [at, setAt] = useState<number | null>(null);
@@ -37,7 +39,7 @@ export function Chart({ title, drawn, names, fromMs, toMs, format, top }: ChartP
   useEffect(() => {
     const element = place.current;
     if (element === null) return undefined;
-    const made = new uPlot(options(names, format, window_, setAt, element.clientWidth), [[]], element);
+    const made = new uPlot(options({ names, format, shown: window_, setAt, width: element.clientWidth, binary }), [[]], element);
     plot.current = made;
     const sized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
     sized.observe(element);
@@ -126,15 +128,27 @@ function colour(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-type Shown = { current: { fromMs: number; toMs: number; top?: number | undefined } };
+interface Drawing {
+  readonly names: readonly string[];
+  readonly format: (value: number) => string;
+  readonly shown: { current: { fromMs: number; toMs: number; top?: number | undefined } };
+  readonly setAt: (at: number | null) => void;
+  readonly width: number;
+  readonly binary: boolean;
+}
 
-function options(
-  names: readonly string[],
-  format: (value: number) => string,
-  shown: Shown,
-  setAt: (at: number | null) => void,
-  width: number,
-): uPlot.Options {
+const BINARY_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
+const MINUTE_S = 60;
+const DAY_S = 24 * 3600;
+
+/** A moment on the axis: its seconds, its minute, or its day, as the range asks. */
+function tick(atS: number, spanS: number): string {
+  const at = new Date(atS * 1000);
+  if (spanS > 2 * DAY_S) return at.toLocaleDateString("en-CA").slice(5);
+  return at.toLocaleTimeString("en-GB").slice(0, spanS > 5 * MINUTE_S ? 5 : 8);
+}
+
+function options({ names, format, shown, setAt, width, binary }: Drawing): uPlot.Options {
   const series: uPlot.Series[] = [{}];
   const bands: uPlot.Band[] = [];
   names.forEach((name, index) => {
@@ -163,8 +177,22 @@ function options(
       y: { range: (_plot, low, high) => span(low, high, shown.current.top) },
     },
     axes: [
-      { ...axis, size: 24, space: 60 },
-      { ...axis, size: 62, space: 30, values: (_plot, splits) => splits.map((value) => format(value)) },
+      {
+        ...axis,
+        size: 24,
+        space: 70,
+        values: (_plot, splits) => {
+          const spanS = (shown.current.toMs - shown.current.fromMs) / 1000;
+          return splits.map((atS) => tick(atS, spanS));
+        },
+      },
+      {
+        ...axis,
+        size: 66,
+        space: 30,
+        ...(binary ? { incrs: BINARY_STEPS } : {}),
+        values: (_plot, splits) => splits.map((value) => format(value)),
+      },
     ],
     hooks: { setCursor: [(plot) => setAt(plot.cursor.idx ?? null)] },
   };

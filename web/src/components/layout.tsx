@@ -51,6 +51,10 @@ function skip(event: Event, main: HTMLElement | null): void {
 
 function Head({ path }: { path: string }) {
   const help = useSignal(false);
+  const nav = useRef<HTMLElement>(null);
+  useEffect(() => {
+    nav.current?.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+  }, [path]);
   useKeys([{ key: "?", says: "show the keys", act: () => (help.value = true) }]);
   return (
     <header>
@@ -58,7 +62,7 @@ function Head({ path }: { path: string }) {
         <img src="/favicon.svg" alt="" width="24" height="24" />
         Provewire
       </a>
-      <nav aria-label="Views">
+      <nav aria-label="Views" ref={nav}>
         {NAVIGATION.filter((view) => may(view.least ?? "viewer")).map((view) => (
           <a key={view.path} href={link(view.path)} aria-current={view.path === path ? "page" : undefined}>
             {view.nav?.label}

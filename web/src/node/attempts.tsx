@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { useFetched } from "../components/fetched";
+import { Remedy } from "../components/remedy";
 import { State } from "../components/state";
 import { RawText } from "../components/raw_text";
 import { visibleLine } from "../components/terminal_text";
@@ -79,11 +80,7 @@ function Told({ attempt }: { attempt: Attempt }) {
   const by = [origin.asked_by, origin.asked_from].filter(Boolean).map(visibleLine).join(" from ");
   return (
     <>
-      {attempt.remedy !== "" && (
-        <p class="says">
-          <strong>What to do:</strong> {visibleLine(attempt.remedy)}
-        </p>
-      )}
+      <Remedy text={attempt.remedy} />
       <dl class="facts">
         <Fact name="ssh ended" value={endOf(attempt)} />
         <Fact name="target" value={attempt.target} />

@@ -69,8 +69,7 @@ export function Charts({ node, range: rangeId, setRange }: Props) {
         {groups.map((group) => (
           <One
             key={group.title}
-            group={group}
-            drawn={drawnOf(group, history.value, range.live ? tail.current : [], fromMs)}
+            {...told(group, drawnOf(group, history.value, range.live ? tail.current : [], fromMs))}
             fromMs={fromMs}
             toMs={toMs}
           />
@@ -81,6 +80,7 @@ export function Charts({ node, range: rangeId, setRange }: Props) {
 }
 
 function One({ group, drawn, fromMs, toMs }: { group: Group; drawn: Drawn; fromMs: number; toMs: number }) {
+  if (group.lines.length === 0) return <p class="muted">{group.title}: none in this time.</p>;
   return (
     <Chart
       title={group.title}
@@ -90,8 +90,17 @@ function One({ group, drawn, fromMs, toMs }: { group: Group; drawn: Drawn; fromM
       toMs={toMs}
       format={(value) => formatted(value, group.unit)}
       top={group.top}
+      binary={group.unit === "bytes" || group.unit === "bytes_per_s"}
     />
   );
+}
+
+/** Of flags only those that were ever set say something. */
+function told(group: Group, drawn: Drawn): { group: Group; drawn: Drawn } {
+  if (group.unit !== "flag") return { group, drawn };
+  const set = drawn.lines.map((line) => line.mid.some((value) => value !== null && value > 0));
+  const lines = group.lines.filter((_, index) => set[index]);
+  return { group: { ...group, lines }, drawn: { ...drawn, lines: drawn.lines.filter((_, index) => set[index]) } };
 }
 
 type History = Parameters<typeof joined>[0];

@@ -7,7 +7,7 @@ import { partitionRows } from "../components/waterfall_layout";
 import type { Engine, EngineJob, Job, Node } from "./bodies";
 import { link } from "../router";
 import { nowMs } from "../store";
-import { age, bytes, stamp } from "../words";
+import { age, bytes, plural, stamp } from "../words";
 
 const WORKER_KINDS: Record<string, Severity> = { idle: "ok", proving: "busy", starting: "warn", silent: "warn" };
 const ENGINE_SAYS: Record<string, string> = {
@@ -61,7 +61,7 @@ export function Engines({ node, jobs }: { node: Node; jobs: ReadonlyMap<string, 
           ))}
           {status.outbox !== null && (
             <p class="muted number">
-              Not yet acknowledged: {status.outbox.events_held} events, {bytes(status.outbox.bytes_held)}
+              Not yet acknowledged: {plural(status.outbox.events_held, "event")}, {bytes(status.outbox.bytes_held)}
               {status.outbox.dropped > 0 && `; ${status.outbox.dropped} dropped, each drop told as an event`}
             </p>
           )}

@@ -4,12 +4,13 @@ import { useEffect, useState } from "preact/hooks";
 import { useFetched } from "../components/fetched";
 import { Refusal } from "../components/refusal";
 import { type Severity, State } from "../components/state";
-import { visible, visibleLine } from "../components/terminal_text";
+import { clipped, visible, visibleLine } from "../components/terminal_text";
 import type { NodeEvent, Reason } from "./bodies";
 import { eventsOf, sessionsOf } from "./calls";
 import { age, stamp } from "../words";
 
 const EVERY_MS = 10_000;
+const DETAIL_CHARS = 500;
 const KINDS: Record<string, Severity> = { debug: "info", info: "ok", warning: "warn", error: "bad" };
 const STREAMS = [
   { id: "", label: "all" },
@@ -72,6 +73,7 @@ export function Events({ nodeId }: { nodeId: string }) {
 
 function Event({ event }: { event: NodeEvent }) {
   const body = Object.entries(event.body).filter(([, value]) => value !== null && value !== "");
+  const shown = clipped(visible(event.detail), DETAIL_CHARS);
   const late = event.received_at_ms - event.time_ms;
   return (
     <li>
@@ -81,7 +83,13 @@ function Event({ event }: { event: NodeEvent }) {
       <State severity={KINDS[event.level] ?? "info"}>{visibleLine(event.kind)}</State>{" "}
       <span class="muted">{event.source === "hub" ? "by the hub" : "by the node"}</span>{" "}
       {late > 60_000 && <span class="muted">(it happened {age(late)} before, by the node's clock) </span>}
-      <span class="text">{visible(event.detail)}</span>
+      <span class="text">{shown.head + (shown.leftOut > 0 ? " …" : "")}</span>
+      {shown.leftOut > 0 && (
+        <details>
+          <summary class="muted">all of it</summary>
+          <pre tabIndex={0}>{visible(event.detail)}</pre>
+        </details>
+      )}
       {body.length > 0 && (
         <details>
           <summary class="muted">what it carries</summary>
@@ -98,7 +106,7 @@ export function Sessions({ nodeId }: { nodeId: string }) {
     <section aria-labelledby="sessions-title">
       <h2 id="sessions-title">Sessions</h2>
       <Refusal why={sessions.error} />
-      <div class="frame">
+      <div class="frame" tabIndex={0}>
         <table aria-labelledby="sessions-title">
           <thead>
             <tr>

@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import { sentence } from "../api";
 import { ActionDialog } from "../components/action";
+import { Remedy } from "../components/remedy";
 import { State } from "../components/state";
 import { Diff, RawText } from "../components/raw_text";
 import { visible, visibleLine } from "../components/terminal_text";
@@ -120,7 +121,7 @@ function Outcome({ done }: { done: Recovered }) {
         <State severity={done.ok ? "ok" : "bad"}>{visible(done.sentence)}</State>
       </p>
       {done.provers_lost.length > 0 && (
-        <div class="says bad">
+        <div class="trouble">
           Provers that were there before and are not now: <Processes list={done.provers_lost} />
         </div>
       )}
@@ -202,10 +203,7 @@ function Finding({ symptom }: { symptom: Symptom }) {
     <li>
       <State severity={symptom.blocks ? "bad" : "warn"}>{visible(symptom.what)}</State>{" "}
       <span class="muted">{visibleLine(symptom.where)}</span>
-      <p class="says">
-        <strong>Repair:</strong> {visible(symptom.repair)}
-        {symptom.installer && " (installing the key does it)"}
-      </p>
+      <Remedy lead={symptom.installer ? "Repair, which installing the key makes:" : "Repair:"} text={symptom.repair} />
       <RawText title="Seen" text={symptom.evidence} />
     </li>
   );

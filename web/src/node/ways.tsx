@@ -5,6 +5,7 @@ import { sentence } from "../api";
 import { CopyButton } from "../components/copy_button";
 import { useFetched } from "../components/fetched";
 import { type Severity, State } from "../components/state";
+import { Remedy } from "../components/remedy";
 import { visibleLine } from "../components/terminal_text";
 import { may } from "../session";
 import { Attempts } from "./attempts";
@@ -82,11 +83,7 @@ function Told({ way }: { way: Way }) {
       <p>
         <State severity={WAY_KINDS[fallback.state] ?? "info"}>{visibleLine(fallback.sentence)}</State>
       </p>
-      {fallback.remedy !== null && fallback.remedy !== "" && (
-        <p class="says">
-          <strong>What to do:</strong> {visibleLine(fallback.remedy)}
-        </p>
-      )}
+      <Remedy text={fallback.remedy ?? ""} />
       {way.evidence !== "" && fallback.state === "broken" && <p class="says mono">{visibleLine(way.evidence)}</p>}
       <dl class="facts">
         <div>
@@ -115,8 +112,8 @@ function Told({ way }: { way: Way }) {
         )}
       </dl>
       {way.host_keys_differ && way.suggested !== null && (
-        <div class="says bad" role="alert">
-          <span aria-hidden="true">✕ </span>The node says other host keys than those pinned. Somebody else may answer at
+        <div class="trouble" role="alert">
+          The node says other host keys than those pinned. Somebody else may answer at
           this address, or the node was made anew.
           <Keys keys={way.suggested.host_keys} />
         </div>

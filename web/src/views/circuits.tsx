@@ -23,6 +23,8 @@ export const view: View = {
   draw: CircuitsView,
 };
 
+const DIGEST_CHARS = 16;
+
 function CircuitsView() {
   const circuits = useFetched(circuitsOf, [], null);
   const [registering, setRegistering] = useState(false);
@@ -71,20 +73,18 @@ function One({ circuit, allow }: { circuit: Circuit; allow: () => void }) {
         <Fact name="registered" value={stamp(circuit.created_at_ms)} />
         <Fact name="goes to" value={labelsText(circuit.node_labels) || "every node"} />
       </dl>
-      <p class="mono clip">
-        {circuit.id} <CopyButton text={circuit.id} what="the digest" />
+      <p class="mono">
+        {circuit.id.slice(0, DIGEST_CHARS)}… <CopyButton text={circuit.id} what="the digest" />
       </p>
       <p class="buttons">
         <a href={`/api/v1/circuits/${encodeURIComponent(circuit.id)}/verification-key`} download="verification_key.json">
           verification_key.json
         </a>
-        {may("operator") && (
-          <>
-            <a href={link("/jobs", { submit: circuit.name })}>Hand in a job</a>
-            <button type="button" class="quiet" onClick={allow}>
-              Which nodes
-            </button>
-          </>
+        {may("operator") && <a href={link("/jobs", { submit: circuit.name })}>Hand in a job</a>}
+        {may("admin") && (
+          <button type="button" class="quiet" onClick={allow}>
+            Which nodes
+          </button>
         )}
       </p>
     </article>
@@ -98,7 +98,7 @@ function Trust({ circuit }: { circuit: Circuit }) {
   if (count === 0) {
     return <State severity="bad">unsafe: nobody contributed to this key, so that whoever made it can forge proofs</State>;
   }
-  return <State severity="ok">{plural(count, "contribution")}; one honest one is enough</State>;
+  return <State severity="ok">{plural(count, "contribution")}, as its file says</State>;
 }
 
 function Fact({ name, value }: { name: string; value: string }) {

@@ -21,6 +21,7 @@ import "../node/detail.css";
 export const view: View = { path: "/jobs", title: "Jobs", nav: { label: "Jobs", key: "j", order: 1 }, draw: JobsView };
 
 const PAGE = 100;
+const LIVE_MAX = 300; // of the live picture: beyond, older ones may be had by asking
 const SAID_CHARS = 300;
 
 function JobsView({ query }: ViewProps) {
@@ -59,7 +60,7 @@ function JobsView({ query }: ViewProps) {
     }
   };
   return (
-    <>
+    <div class="listing">
       <div class="title">
         <h1>Jobs</h1>
         {now !== null && <QueueLine queue={queueOf(now.values(), nowMs.value)} />}
@@ -86,7 +87,7 @@ function JobsView({ query }: ViewProps) {
       {now === null && <p class="empty">Waiting for the hub.</p>}
       {now !== null && shown.length === 0 && <p class="empty">No such job.</p>}
       {shown.length > 0 && (
-        <div class="frame">
+        <div class="frame" tabIndex={0}>
           <table class="jobs">
             <caption class="hidden">Jobs</caption>
             <thead>
@@ -106,13 +107,13 @@ function JobsView({ query }: ViewProps) {
           </table>
         </div>
       )}
-      {now !== null && (older === null ? shown.length > 0 : older.next !== null) && (
+      {now !== null && (older === null ? now.size >= LIVE_MAX : older.next !== null) && (
         <button type="button" class="quiet" onClick={() => void more()}>
           Older
         </button>
       )}
-      {handingIn && <SubmitDialog close={() => setHandingIn(false)} />}
-    </>
+      {handingIn && <SubmitDialog circuit={query.get("submit") ?? ""} close={() => setHandingIn(false)} />}
+    </div>
   );
 }
 

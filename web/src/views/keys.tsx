@@ -26,7 +26,7 @@ function Keys() {
   const found = keys.value;
   const goesOn = found?.rotation !== null && found?.rotation !== undefined && !found.rotation.done;
   return (
-    <>
+    <div class="listing">
       <div class="title">
         <h1>SSH key of this hub</h1>
         {found !== null && may("operator") && (
@@ -76,7 +76,7 @@ function Keys() {
           }}
         />
       )}
-    </>
+    </div>
   );
 }
 

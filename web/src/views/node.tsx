@@ -1,6 +1,7 @@
 // One node: first how it is and what to do, then everything that says why.
 
 import { useEffect, useState } from "preact/hooks";
+import { Remedy } from "../components/remedy";
 import { type Severity, State, severityOf } from "../components/state";
 import { visibleLine } from "../components/terminal_text";
 import { jobsInView, nodeInView } from "../live";
@@ -44,6 +45,7 @@ function NodeView({ params, query }: ViewProps) {
   return (
     <div class="detail">
       <Top node={node} />
+      <Parts />
       <Engines node={node} jobs={jobs.value} />
       <Gpus node={node} />
       <Charts
@@ -86,11 +88,7 @@ function Top({ node }: { node: Node }) {
           <strong>{said.certain ? "Why:" : "Likely why:"}</strong> {visibleLine(said.cause)}
         </p>
       )}
-      {said.remedy !== "" && (
-        <p class="says">
-          <strong>What to do:</strong> {visibleLine(said.remedy)}
-        </p>
-      )}
+      <Remedy text={said.remedy} />
       <ul class="lights">
         <li>
           <span class="muted">Heard from</span> <State severity={HEARD[heard.state] ?? "info"}>{visibleLine(heard.text)}</State>{" "}
@@ -115,6 +113,37 @@ function Top({ node }: { node: Node }) {
       )}
     </section>
   );
+}
+
+const PARTS = [
+  ["engines-title", "Proving"],
+  ["gpus-title", "GPUs"],
+  ["charts-title", "Charts"],
+  ["ways-title", "SSH"],
+  ["recovery-title", "Put it right"],
+  ["logs-title", "Log"],
+  ["events-title", "Events"],
+  ["sessions-title", "Sessions"],
+] as const;
+
+/** What stands after # in the address is the view; so these are buttons. */
+function Parts() {
+  return (
+    <nav class="parts" aria-label="Parts of this view">
+      {PARTS.map(([id, name]) => (
+        <button key={id} type="button" class="quiet" onClick={() => showPart(id)}>
+          {name}
+        </button>
+      ))}
+    </nav>
+  );
+}
+
+function showPart(id: string): void {
+  const heading = document.getElementById(id);
+  heading?.setAttribute("tabindex", "-1");
+  heading?.focus({ preventScroll: true });
+  heading?.scrollIntoView({ block: "start" });
 }
 
 function Skew({ node }: { node: Node }) {
