@@ -289,13 +289,17 @@ class Shown(Struct, frozen=True, kw_only=True):
     help: str
 
 
+SECRET: Final = frozenset({"deadman_url"})
+HIDDEN: Final = "(set, and not shown)"
+
+
 def shown_settings(config: Config) -> list[Shown]:
     """Every setting: what it is, what it would be, and who said so."""
     usual = Config(data_dir=Path())
 
     def text(of: Config, name: str) -> str:
         value = f"{of.listen_host}:{of.listen_port}" if name == "listen" else getattr(of, name)
-        return "" if value is None else _as_text(value)
+        return "" if value is None else HIDDEN if value and name in SECRET else _as_text(value)
 
     return [
         Shown(

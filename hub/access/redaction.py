@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Struct
 
-SECRETS = frozenset({"password", "old", "new", "secret", "token", "code", "signature"})
+SECRETS = frozenset({"password", "old", "new", "secret", "token", "code", "signature", "url"})
 HIDDEN = "***"
 TEXT_CHARS_MAX = 200
 ITEMS_MAX = 20

@@ -14,6 +14,7 @@ from hub.access.passwords import PASSWORDS, Passwords
 from hub.access.roster import ROSTER, Roster
 from hub.access.throttle import Throttle
 from hub.api import (
+    alerts,
     artifacts,
     audit,
     auth,
@@ -75,6 +76,7 @@ _TABLE: tuple[Route, ...] = (
     *ssh_keys.ROUTES,
     *recovery.ROUTES,
     *incidents.ROUTES,
+    *alerts.ROUTES,
 )
 ROUTES: tuple[Route, ...] = (*_TABLE, openapi.serving(_TABLE))
 """Every route of the web side; `/agent` is the sessions' own."""
