@@ -5,19 +5,16 @@ is an answer too, with a sentence; it is the hub's own trouble and no node's fau
 """
 
 import asyncio
-import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 import structlog
 
-from hub.spawning import why_not
+from hub.children import Bounded, child
 from hub.verify_child import (
     OUT_OF_MEMORY,
     Answer,
@@ -40,6 +37,7 @@ log = structlog.get_logger(__name__)
 ANSWER_BYTES_MAX = 1024 * 1024
 """Verification key or public inputs of `PUBLIC_INPUTS_MAX` signals, and room to spare."""
 STDERR_BYTES_MAX = 16 * 1024
+ARGV = (sys.executable, "-I", "-m", "hub.verify_child")
 PUBLIC_INPUTS_MAX = 2048
 """Each costs a scalar multiplication in plain Python, some milliseconds, and about 250 bytes of a verification key."""
 CHILDREN_MAX = 2
@@ -139,22 +137,25 @@ async def ask(question: Question, limits: Limits) -> Answer:
         request = msgspec.json.encode(Request(question, limits, await asyncio.to_thread(_mapped_bytes, question)))
     except OSError as error:
         return FileProblem(INTERNAL, f"the hub cannot read its own file {error.filename}: {error.strerror}")
+    said, complaint = Bounded(2 * ANSWER_BYTES_MAX), Bounded(STDERR_BYTES_MAX)
+    checking = child(ARGV, said.add, complaint.add, env={}, stdin=request)
     try:
-        async with asyncio.timeout(limits.deadline_s), _child() as child:
-            said, complaint, status = await _converse(child, request)
+        async with asyncio.timeout(limits.deadline_s), checking as running:
+            status = await running.wait()
+            await running.heard(limits.deadline_s)
     except TimeoutError:
         return FileProblem(
             INTERNAL, f"the check did not end within its deadline of {limits.deadline_s:g} s and was stopped"
         )
     except OSError as error:
-        return FileProblem(INTERNAL, f"the check could not be started: {why_not(error)}")
+        return FileProblem(INTERNAL, f"the check could not be started: {error.strerror}")
     if status != 0:
-        log.warning("a check failed", status=status, stderr=complaint)
+        log.warning("a check failed", status=status, stderr=complaint.kept().decode(errors="replace"))
         return FileProblem(INTERNAL, _why(status, limits))
     try:
-        return msgspec.json.decode(said, type=Answer)
+        return msgspec.json.decode(said.kept(), type=Answer)
     except msgspec.MsgspecError as error:
-        return FileProblem(INTERNAL, f"the check's answer of {len(said)} bytes cannot be read: {error}")
+        return FileProblem(INTERNAL, f"the check's answer of {said.total_bytes} bytes cannot be read: {error}")
 
 
 def _mapped_bytes(question: Question) -> int:
@@ -171,50 +172,3 @@ def _why(status: int, limits: Limits) -> str:
     if status < 0:
         return f"the check was killed by signal {-status} ({signal.strsignal(-status)})"
     return f"the check failed with exit status {status}; the hub's log has its words"
-
-
-@asynccontextmanager
-async def _child() -> AsyncIterator[asyncio.subprocess.Process]:
-    """A child in a group of its own, without our environment; gone with all it started when the block ends."""
-    child = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        "-m",
-        "hub.verify_child",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={},
-        cwd="/",
-        start_new_session=True,
-    )
-    try:
-        yield child
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        await child.wait()
-
-
-async def _converse(child: asyncio.subprocess.Process, request: bytes) -> tuple[bytes, str, int]:
-    """Send the request, read stdout and stderr to their ends, within bounds."""
-    assert child.stdin is not None  # noqa: S101 - all three are pipes
-    assert child.stdout is not None  # noqa: S101 - same
-    assert child.stderr is not None  # noqa: S101 - same
-    with suppress(BrokenPipeError, ConnectionResetError):
-        child.stdin.write(request)
-        await child.stdin.drain()
-    child.stdin.close()
-    async with asyncio.TaskGroup() as tasks:
-        said = tasks.create_task(_bounded(child.stdout, ANSWER_BYTES_MAX))
-        complaint = tasks.create_task(_bounded(child.stderr, STDERR_BYTES_MAX))
-    status = await child.wait()
-    return said.result(), complaint.result().decode(errors="replace"), status
-
-
-async def _bounded(stream: asyncio.StreamReader, bytes_max: int) -> bytes:
-    """The beginning of a stream; the rest is read and dropped, so that its writer never hangs."""
-    kept = bytearray()
-    while chunk := await stream.read(64 * 1024):
-        kept += chunk[: bytes_max - len(kept)]
-    return bytes(kept)

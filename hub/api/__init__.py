@@ -141,7 +141,14 @@ async def _tasks(app: web.Application) -> AsyncIterator[None]:
         session_s=config.browser_session_ttl_s,
     )
     await roster.load()
-    parts = (app[AILMENTS].run, app[FEED].run, app[LOG_FOLLOWERS].run, app[metrics.LAG].run, roster.run, app[AUDITOR].run)
+    parts = (
+        app[AILMENTS].run,
+        app[FEED].run,
+        app[LOG_FOLLOWERS].run,
+        app[metrics.LAG].run,
+        roster.run,
+        app[AUDITOR].run,
+    )
     running = [asyncio.create_task(_kept(part)) for part in parts]
     yield
     for task in running:

@@ -51,12 +51,12 @@ class LoopLag:
         self.counts = [0] * (len(LAG_BUCKETS_S) + 1)
         """Wake-ups by bucket, the last one beyond all."""
 
-    async def run(self) -> None:
+    async def run(self, every_s: float = LAG_TICK_S) -> None:
         """Measure, for ever."""
         loop = asyncio.get_running_loop()
         while True:
-            due_s = loop.time() + LAG_TICK_S
-            await asyncio.sleep(LAG_TICK_S)
+            due_s = loop.time() + every_s
+            await asyncio.sleep(every_s)
             self.woke(max(0.0, loop.time() - due_s))
 
     def woke(self, late_s: float) -> None:

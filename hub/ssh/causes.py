@@ -65,8 +65,7 @@ def diagnose(ending: Ending, *, identities: int = 1) -> Diagnosis:
 
 def _cause(ending: Ending, identities: int) -> tuple[Cause, str]:  # noqa: PLR0911 - one return for each way of ending
     if ending.spawn_error:
-        # The event loop says -1 where it could not make a pipe.
-        descriptors = any(words in ending.spawn_error for words in ("Too many open files", "Unknown error -1"))
+        descriptors = "Too many open files" in ending.spawn_error
         return (Cause.OUT_OF_DESCRIPTORS if descriptors else Cause.SSH_MISSING), ending.spawn_error
     if ending.timed_out:
         return (Cause.MASTER_HUNG if ending.through_master and ending.master_alive is False else Cause.DEADLINE), ""

@@ -11,18 +11,19 @@ import re
 import secrets
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import structlog
 from msgspec import Struct
 
+from hub.children import Bounded, Child, child
 from hub.clock import Clock
-from hub.spawning import why_not
 from hub.ssh.argv import Way, framed, master_argv, socket_argv, ssh_argv, unframed
 from hub.ssh.cause import Cause
 from hub.ssh.causes import SSH_FAILED, Diagnosis, Ending, diagnose
-from hub.ssh.streams import Bounded, drain, shown
+from hub.ssh.streams import shown
 from hub.ssh.targets import Target
 
 log = structlog.get_logger(__name__)
@@ -184,47 +185,25 @@ class Client:
     async def _spawn(self, argv: Sequence[str], *, deadline_s: float = MASTER_ORDER_S, stdin: bytes = b"") -> _Ran:
         began_s = self._clock.monotonic()
         stdout, stderr = Bounded(STDOUT_BYTES_MAX), Bounded(STDERR_BYTES_MAX)
+        code: int | None = None
+        spawn_error = ""
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=self._environ,
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError as error:
-            text = f"{argv[0]}: {why_not(error)}"
-            return _Ran(None, None, False, text, stdout, stderr, self._clock.monotonic() - began_s)  # noqa: FBT003 - a record
-        assert process.stdout is not None  # noqa: S101 - a pipe was asked for
-        assert process.stderr is not None  # noqa: S101 - the same
-        readers = [
-            asyncio.create_task(drain(process.stdout, stdout)),
-            asyncio.create_task(drain(process.stderr, stderr)),
-        ]
-        timed_out = False
-        try:
-            async with asyncio.timeout(deadline_s):
-                if stdin:
-                    await _feed(process, stdin)
-                await process.wait()
+            async with child(argv, stdout.add, stderr.add, env=self._environ, stdin=stdin) as running:
+                try:
+                    async with asyncio.timeout(deadline_s):
+                        code = await running.wait()
+                finally:
+                    await _end(running)
+                    await running.heard(LINGER_S)
         except TimeoutError:
-            timed_out = True
-        finally:
-            await _end_group(process)
-            await asyncio.wait(readers, timeout=LINGER_S)
-            for reader in readers:
-                reader.cancel()
-            await asyncio.gather(*readers, return_exceptions=True)
-            # A master may hold our pipes open for ever, and asyncio has no public way to let go of them.
-            process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
-        code = process.returncode
+            pass
+        except OSError as error:
+            spawn_error = f"{argv[0]}: {error.strerror}"
         return _Ran(
-            exit_code=code if code is not None and code >= 0 and not timed_out else None,
-            signal=-code if code is not None and code < 0 and not timed_out else None,
-            timed_out=timed_out,
-            spawn_error="",
+            exit_code=code if code is not None and code >= 0 else None,
+            signal=-code if code is not None and code < 0 else None,
+            timed_out=code is None and not spawn_error,
+            spawn_error=spawn_error,
             stdout=stdout,
             stderr=stderr,
             duration_s=self._clock.monotonic() - began_s,
@@ -237,30 +216,12 @@ _TELLING = re.compile(
 )
 
 
-async def _feed(process: asyncio.subprocess.Process, data: bytes) -> None:
-    assert process.stdin is not None  # noqa: S101 - a pipe was asked for
-    try:
-        process.stdin.write(data)
-        await process.stdin.drain()
-        process.stdin.close()
-    except ConnectionError:
-        return  # it ended without reading; how it ended is what counts
-
-
-async def _end_group(process: asyncio.subprocess.Process) -> None:
-    """End whatever is left of the process and its group: the jump hosts' clients are in it too."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            break
-        try:
-            async with asyncio.timeout(END_S):
-                await process.wait()
-        except TimeoutError:
-            continue
-        break
-    await process.wait()
+async def _end(running: Child) -> None:
+    """Have what is left of the process and its group end; the jump hosts' clients are in it too."""
+    running.signal(signal.SIGTERM)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(END_S):
+            await running.wait()
 
 
 def _listed(folder: Path) -> list[Path]:

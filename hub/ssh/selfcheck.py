@@ -16,6 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from hub.children import Bounded, child
 from hub.ssh import identity, pins
 from hub.ssh.argv import RuntimeDirTooLong, Way, check_runtime_dir
 from hub.ssh.cause import Cause
@@ -153,42 +154,26 @@ def _runtime_dir(path: Path) -> list[Finding]:
 
 
 async def _ssh_version(ssh: str) -> tuple[str, list[Finding]]:
-    process: asyncio.subprocess.Process | None = None
+    stderr = Bounded(VERSION_BYTES_MAX)
     try:
-        async with asyncio.timeout(VERSION_S):
-            process = await asyncio.create_subprocess_exec(
-                ssh,
-                "-V",
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-            )
-            assert process.stderr is not None  # noqa: S101 - a pipe was asked for
-            said = (await process.stderr.read(VERSION_BYTES_MAX)).decode("utf-8", "replace")
-            await process.wait()
-    except OSError as error:
-        return "", [Finding(_cause(error, Cause.SSH_MISSING), f"{ssh} cannot be started: {error.strerror}")]
+        async with asyncio.timeout(VERSION_S), child([ssh, "-V"], len, stderr.add, env=os.environ) as running:
+            code = await running.wait()
+            await running.heard(VERSION_S)
     except TimeoutError:
         return "", [Finding(Cause.SSH_MISSING, f"{ssh} -V did not answer within {VERSION_S:g} s")]
-    finally:
-        if process is not None and process.returncode is None:  # late, or nobody waits for the answer any more
-            # Whoever it started may hold our pipe open; asyncio has no public way to let go of it.
-            process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
-            await process.wait()
+    except OSError as error:
+        return "", [Finding(_cause(error, Cause.SSH_MISSING), f"{ssh} cannot be started: {error.strerror}")]
+    said = stderr.kept().decode("utf-8", "replace")
     found = re.match(r"\S+", said)
-    if process.returncode != 0 or found is None:
+    if code != 0 or found is None:
         cause = Cause.NO_USER if "No user exists" in said else Cause.SSH_MISSING
-        return "", [Finding(cause, f"{ssh} -V ended with {process.returncode}: {said.strip()}")]
+        return "", [Finding(cause, f"{ssh} -V ended with {code}: {said.strip()}")]
     return found[0].rstrip(","), []
 
 
 def _cause(error: OSError, otherwise: Cause) -> Cause:
-    """Without a descriptor nothing can be opened: then that is the cause, whatever was to be opened.
-
-    The event loop may say -1 where it could not make a pipe.
-    """
-    none_left = error.errno in identity.NO_DESCRIPTORS or ((error.errno or -1) < 0 and bool(_descriptors()))
-    return Cause.OUT_OF_DESCRIPTORS if none_left else otherwise
+    """Without a descriptor nothing can be opened: then that is the cause, whatever was to be opened."""
+    return Cause.OUT_OF_DESCRIPTORS if error.errno in identity.NO_DESCRIPTORS else otherwise
 
 
 def _descriptors() -> list[Finding]:

@@ -161,7 +161,7 @@ def test_a_hub_without_descriptors_says_so_whatever_the_event_loop_says() -> Non
     assert isinstance(answer, FileProblem)
     assert (answer.code, answer.detail) == (
         6,
-        "the check could not be started: the hub lacks descriptors, processes or memory for it",
+        "the check could not be started: Too many open files",
     )
 
 
