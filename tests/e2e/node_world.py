@@ -58,6 +58,10 @@ class NodeWorld(Agent):
         self.authorized_keys.touch(mode=0o600)
         self.world.mkdir(exist_ok=True)
         self.host_key = make_key(self.world / "host_key")
+        passwd = Path("/etc/passwd").read_text().splitlines()
+        mine = [f"root:x:0:0:root:{self.home}:/bin/sh" if line.startswith("root:") else line for line in passwd]
+        (self.world / "passwd").write_text("\n".join(mine) + "\n")
+        (self.world / "sshd_config").write_text(self.sshd_config(str(self.host_key)))
 
     def sshd_config(self, host_key: str) -> str:
         """Its sshd's, whose host key lies there."""
@@ -74,11 +78,14 @@ class NodeWorld(Agent):
         }
         return "".join(f"{name} {value}\n" for name, value in settings.items())
 
-    def _make_world(self) -> None:
-        passwd = Path("/etc/passwd").read_text().splitlines()
-        mine = [f"root:x:0:0:root:{self.home}:/bin/sh" if line.startswith("root:") else line for line in passwd]
-        (self.world / "passwd").write_text("\n".join(mine) + "\n")
-        (self.world / "sshd_config").write_text(self.sshd_config(str(self.host_key)))
+    def has_environment(self, more: dict[str, str]) -> None:
+        """For its processes, before they start."""
+        self._env.update(more)
+
+    def configure_sshd(self, *lines: str) -> None:
+        """More lines for its sshd, before it starts."""
+        with (self.world / "sshd_config").open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
 
     @property
     def host_key_text(self) -> str:
@@ -86,7 +93,6 @@ class NodeWorld(Agent):
 
     def start(self, hub: Hub, *more: str) -> Self:
         """The whole world: sshd, and the supervisor with its agent."""
-        self._make_world()
         agent = ["agent", "--hub", hub.url, "--data-dir", str(self.folder), "--name", self.name]
         agent += ["--device", "host", "--local", "off", *more]
         python, installed = sys.executable, "true"
