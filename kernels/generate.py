@@ -118,9 +118,8 @@ def made_from_templates(curve: Curve) -> dict[Path, str]:
     for template in sorted(TEMPLATES.iterdir()):
         text = template.read_text(encoding="ascii").replace("@ident@", curve.ident).replace("@title@", curve.title)
         name = template.name.removesuffix(".in")
-        path = (
-            ROOT / "curve" / f"{curve.ident}.cuh" if name == "curve.cuh" else ROOT / "entry" / f"{curve.ident}_{name}"
-        )
+        own = {"curve.cuh": f"curve/{curve.ident}.cuh", "native.cpp": f"native/{curve.ident}.cpp"}
+        path = ROOT / own.get(name, f"entry/{curve.ident}_{name}")
         made[path] = _TEMPLATE_HEAD.format(template=template.name) + text
     return made
 

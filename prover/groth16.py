@@ -24,6 +24,7 @@ from prover.formats.points import g1_from_bytes, g2_from_bytes
 from prover.formats.snarkjson import Proof, vkey_from_zkey
 from prover.formats.wtns import Witness, check_pair
 from prover.formats.zkey import ZKey
+from prover.hostproof import HostComputation
 from prover.keys import BLINDING_SCALARS, LoadedKey, PointSet
 from prover.msm import Points, multi_exponentiate, sum_bytes
 from prover.ntt import forward, inverse_to_coset
@@ -74,7 +75,7 @@ class Tuning:
 
     Attributes:
         window_bits: of every multi-exponentiation.
-        chunk: points that a multi-exponentiation sorts together.
+        chunk: points that a multi-exponentiation sorts together; CPUs sort all.
     """
 
     window_bits: int | None = None
@@ -162,11 +163,20 @@ def prove(
     weights = phase_weights(n_vars=zkey.n_vars, n_public=zkey.n_public, domain_size=zkey.domain_size)
     phases = _Phases(progress, cancelled, weights)
     with ExitStack() as stack:
-        with phases.phase("key"):
-            key = stack.enter_context(LoadedKey(zkey, backend))
-        _check_memory(key, backend, tuning)
         scope = stack.enter_context(Scope(backend))
-        proof = _Computation(key, backend, scope, phases, tuning).run(witness, blinding or Blinding.random(key.curve))
+        chosen = blinding or Blinding.random(zkey.curve)
+        traits = backend.traits()
+        if traits.kind == "cpu":
+            with phases.phase("key"):
+                host = HostComputation(
+                    zkey, backend, scope, phases, threads=traits.parallel, window_bits=tuning.window_bits
+                )
+            proof = host.run(witness, chosen.r, chosen.s)
+        else:
+            with phases.phase("key"):
+                key = stack.enter_context(LoadedKey(zkey, backend))
+            _check_memory(key, backend, tuning)
+            proof = _Computation(key, backend, scope, phases, tuning).run(witness, chosen)
     public = witness.public(zkey.n_public)
     with phases.phase("verify"):
         problem = why_rejected(vkey_from_zkey(zkey), public, proof)

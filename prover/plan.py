@@ -4,6 +4,7 @@ The constants are counts and starting points, not measurements: where a number w
 stand beside it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +32,15 @@ GPU_RUN: Final = 64
 GPU_FIX_UP_RUN: Final = 16
 CPU_RUNS_PER_THREAD: Final = 8
 """Enough shares that a CPU thread which was held up does not hold up the others."""
+PAIR_PRODUCTS: Final = 6.5
+"""Field products of adding two affine points among many, their share of an inversion included."""
+NATIVE_BUCKET_PRODUCTS: Final = 15
+"""Field products of a bucket's part in a window's sum on a CPU."""
+NATIVE_WINDOW_BITS_MIN: Final = 5
+NATIVE_WINDOW_BITS_MAX: Final = 16
+NATIVE_WINDOWS_TYPICAL: Final = 20
+NATIVE_FIXED_BYTES: Final = 1 << 24
+"""Tiles of the threads and the like."""
 VERIFY_POINTS: Final = 2500
 """Points of a G1 multi-exponentiation that take as long as the verification in Python (2 vCPUs, 2026-11-30)."""
 SCRATCH_SHARE: Final = 4
@@ -250,6 +260,38 @@ def choose_window(count: int, scalar_bits: int) -> int:
         return windows * (count * ADD_AFFINE_PRODUCTS + (1 << (window_bits - 1)) * 2 * ADD_PRODUCTS)
 
     return min(range(2, WINDOW_BITS_MAX + 1), key=products)
+
+
+def choose_native_window(lengths: Sequence[int], scalar_bits: int) -> int:
+    """Return the window width with the fewest field products on a CPU.
+
+    Args:
+        lengths: how many folded scalars have each number of bits.
+        scalar_bits: bits of the scalar field's modulus.
+    """
+    # longer[b]: scalars of more than b bits.
+    longer = [0] * (len(lengths) + 1)
+    for bits in reversed(range(len(lengths))):
+        longer[bits] = longer[bits + 1] + lengths[bits]
+
+    def products(window_bits: int) -> float:
+        total = 0.0
+        for low in range(0, scalar_bits, window_bits):
+            entries = longer[min(low + 1, len(lengths))]
+            if entries:
+                total += entries * PAIR_PRODUCTS + (1 << (window_bits - 1)) * NATIVE_BUCKET_PRODUCTS
+        return total
+
+    return min(range(NATIVE_WINDOW_BITS_MIN, NATIVE_WINDOW_BITS_MAX + 1), key=products)
+
+
+def native_bytes(*, n_vars: int, log2_domain: int, scalar_bits: int) -> int:
+    """Return the most memory that one proof takes on a CPU beside the mapped files."""
+    domain = 1 << log2_domain
+    windows = ceil_div(scalar_bits, NATIVE_WINDOW_BITS_MIN)
+    transforms = (3 * domain + domain // 2) * ELEMENT_BYTES
+    sort = max(n_vars, domain) * (2 * ELEMENT_BYTES + min(windows, NATIVE_WINDOWS_TYPICAL) * COUNTER_BYTES)
+    return max(transforms, sort) + NATIVE_FIXED_BYTES
 
 
 def plan_msm(

@@ -63,7 +63,7 @@ def _wrong_points(vkey: VerifyingKey, proof: Proof) -> str | None:
             return (
                 f"{name} does not lie {'on the curve' if not first.contains(point) else 'in the subgroup of order r'}"
             )
-    if proof.b is not None and not all(0 <= value < curve.q for part in proof.b for value in part):
+    if not all(0 <= value < curve.q for part in proof.b or () for value in part):
         return "a coordinate of pi_b is not below the base field's modulus"
     if not second.contains(proof.b) or not second.in_subgroup(proof.b):
         return "pi_b does not lie in the twist's subgroup of order r"

@@ -1,19 +1,21 @@
 """Building the host device: the kernels, compiled by whatever C++ compiler the machine has.
 
-The shared object is kept in the user's cache folder under the digest of everything it was made from: sources, flags
-and the compiler's own version line. Processes that build at once wait for each other, and an object appears in its
-place only when it is whole.
+The shared object is kept in the user's cache folder under the digest of everything it was made from: sources, flags,
+the compiler's own version and the features of the CPU that it compiles for. Processes that build at once wait for each
+other, and an object appears in its place only when it is whole.
 """
 
 import fcntl
 import os
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -29,6 +31,8 @@ log = structlog.get_logger(__name__)
 COMPILERS: Final = ("g++", "clang++", "c++")
 """Tried in this order where CXX does not name one."""
 FLAGS: Final = ("-std=c++17", "-O2", "-fPIC", "-pthread", "-fvisibility=hidden")
+NATIVE: Final = "-march=native"
+"""Also given where the compiler knows it: what is built runs where it is built."""
 BUILD_DEADLINE_S: Final = 600
 """No compiler takes this long; one that hangs must not hang the prover for ever."""
 HOST_SOURCE: Final = "host/host.cpp"
@@ -82,17 +86,31 @@ def build(files: tuple[str, ...], extra_flags: tuple[str, ...] = ()) -> Path:
         extra_flags: flags of the compiler, after our own.
 
     Raises:
-        DeviceError: there is no compiler, it failed, or the cache folder cannot be written.
+        DeviceError: there is no compiler, it failed, or the cache folder cannot be used.
+    """
+    return build_sources((HOST_SOURCE, *(f"entry/{file}.cu" for file in files)), extra_flags)
+
+
+def build_sources(names: tuple[str, ...], extra_flags: tuple[str, ...] = ()) -> Path:
+    """Return the shared object of some source files, building it where it is not in the cache.
+
+    Args:
+        names: files of ``kernels``, by their path in it.
+        extra_flags: flags of the compiler, after our own.
+
+    Raises:
+        DeviceError: there is no compiler, it failed, or the cache folder cannot be used.
     """
     compiler = find_compiler()
-    sources = [ROOT / HOST_SOURCE, *(ROOT / "entry" / f"{file}.cu" for file in files)]
-    flags = [*FLAGS, *extra_flags]
+    sources = [ROOT / name for name in names]
+    flags = [*FLAGS, *_native(compiler), *extra_flags]
     folder = cache_folder()
     library = folder / f"{_digest(compiler, flags, sources)}.so"
-    if library.exists():
-        return library
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_owner(folder)
+        if library.exists():
+            return library
         with _locked(library.with_suffix(".lock")):
             if not library.exists():
                 _compile(compiler, flags, sources, library)
@@ -104,10 +122,35 @@ def build(files: tuple[str, ...], extra_flags: tuple[str, ...] = ()) -> Path:
     return library
 
 
+def _check_owner(folder: Path) -> None:
+    """Refuse a folder in which others could put what we then load.
+
+    Raises:
+        DeviceError: it is another user's, or others may write to it.
+    """
+    found = folder.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise DeviceError(
+            f"{folder}: belongs to another user or can be written by others, so what is built there cannot be trusted; "
+            f"remove it, or set its mode with chmod 700 {folder}"
+        )
+
+
+@cache
+def _knows_native(compiler: tuple[str, ...]) -> bool:
+    """Whether a compiler can compile for the CPU it runs on."""
+    return _run([*compiler, NATIVE, "-E", "-x", "c++", os.devnull]).returncode == 0
+
+
+def _native(compiler: list[str]) -> list[str]:
+    """Return the flag for this very CPU where the compiler has one."""
+    return [NATIVE] if _knows_native(tuple(compiler)) else []
+
+
 def _digest(compiler: list[str], flags: list[str], sources: list[Path]) -> str:
     """Return the digest of everything an object depends on."""
     digest = sha256()
-    parts = [*compiler, *flags, *(str(source.relative_to(ROOT)) for source in sources), _version(compiler)]
+    parts = [*compiler, *flags, *(str(source.relative_to(ROOT)) for source in sources), _version(compiler, flags)]
     for part in parts:
         digest.update(part.encode() + b"\0")
     for path in sorted(path for path in ROOT.rglob("*") if path.suffix in _SUFFIXES):
@@ -117,9 +160,9 @@ def _digest(compiler: list[str], flags: list[str], sources: list[Path]) -> str:
     return digest.hexdigest()[:32]
 
 
-def _version(compiler: list[str]) -> str:
-    """Return what a compiler says about itself, target included."""
-    return _run([*compiler, "-v", "-E", "-x", "c++", os.devnull]).stderr
+def _version(compiler: list[str], flags: list[str]) -> str:
+    """Return what a compiler says about itself, with the CPU features that it makes use of."""
+    return _run([*compiler, *(flag for flag in flags if flag == NATIVE), "-v", "-E", "-x", "c++", os.devnull]).stderr
 
 
 def _compile(compiler: list[str], flags: list[str], sources: list[Path], library: Path) -> None:

@@ -16,9 +16,9 @@ from typing import Final, Self
 import structlog
 
 from kernels.curves import Curve
-from kernels.entries import CURVE_FILES, ENTRY_FILES, Entry, entries, file_groups
+from kernels.entries import ENTRY_FILES, Entry, entries, file_groups
 from prover.backends.base import Buffer, Data, Launch, Traits
-from prover.backends.build import build
+from prover.backends.build import build, build_sources
 from prover.errors import DeviceError
 
 log = structlog.get_logger(__name__)
@@ -203,12 +203,13 @@ class HostBackend:
 
 
 def build_for(curve: Curve) -> Path:
-    """Build what proofs over a curve need, where it is not built yet; return one of the objects.
+    """Build what proofs over a curve need on a CPU, where it is not built yet; return one of the objects.
 
     Raises:
         DeviceError: it cannot be built.
     """
-    return [build(group) for group in file_groups(("counters", *CURVE_FILES[curve.ident]))][-1]
+    build(("counters",))
+    return build_sources((f"native/{curve.ident}.cpp",))
 
 
 class _Library:

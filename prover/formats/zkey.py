@@ -38,6 +38,9 @@ DOMAIN_MIN: Final = 2
 ELEMENT_BYTES_MAX: Final = 64
 """Bytes of a field element that a header may claim; the widest field of a known curve needs 48."""
 
+UNSAFE_NAME: Final = "provewire setup --unsafe: secrets known, for tests only"
+"""The name of the one contribution to a key that our own setup made; at most 64 bytes."""
+
 PROTOCOLS: Final = {1: "groth16", 2: "plonk", 10: "fflonk"}
 GROTH16: Final = 1
 
@@ -46,6 +49,8 @@ _HEADER: Final = (2, "header")
 _COEFFICIENTS: Final = (4, "coefficients")
 _CONTRIBUTIONS: Final = 10
 _CIRCUIT_HASH_BYTES: Final = 64
+_TRANSCRIPT_BYTES: Final = 64
+_PARAMETER_NAME: Final = 1
 _U32: Final = struct.Struct("<I")
 _COUNTS: Final = struct.Struct("<III")
 _MATRICES: Final = 2
@@ -150,6 +155,34 @@ class ZKey:
             return None
         return int(_U32.unpack_from(view, _CIRCUIT_HASH_BYTES)[0])
 
+    def contributors(self) -> list[str]:
+        """Return the names of those who contributed to the key, in their order; empty where they gave none.
+
+        Raises:
+            MalformedFile: the section is there and is malformed.
+        """
+        view = self._container.optional_section(_CONTRIBUTIONS)
+        if view is None:
+            return []
+        fixed = 2 * self.curve.g1_bytes + self.curve.g1_bytes + self.curve.g2_bytes + _TRANSCRIPT_BYTES
+        try:
+            return _contributor_names(view, fixed)
+        except (struct.error, IndexError, ValueError) as error:
+            raise MalformedFile(
+                self.path,
+                section_field(_CONTRIBUTIONS, "contributions"),
+                "is cut off or has a count that does not fit it",
+            ) from error
+
+    @property
+    def is_unsafe(self) -> bool:
+        """Whether the key says of itself that its secrets are known.
+
+        Raises:
+            MalformedFile: the section of contributions is malformed.
+        """
+        return UNSAFE_NAME in self.contributors()
+
     def sha256(self) -> str:
         """Return the SHA-256 of the file in hexadecimal: the circuit's name."""
         return self._container.sha256()
@@ -230,6 +263,26 @@ class ZKey:
                 field,
                 f"a coordinate of point {wrong * self.curve.n8q // size} is not below the base field's modulus",
             )
+
+
+def _contributor_names(view: memoryview, fixed_bytes: int) -> list[str]:
+    """Walk through section 10: ``hash[64] | count u32 | { points, transcript, type u32, size u32, parameters }*``."""
+    (count,) = _U32.unpack_from(view, _CIRCUIT_HASH_BYTES)
+    position = _CIRCUIT_HASH_BYTES + _U32.size
+    if count > (len(view) - position) // (fixed_bytes + 2 * _U32.size):
+        raise ValueError(count)
+    names = []
+    for _ in range(count):
+        position += fixed_bytes + _U32.size
+        (size,) = _U32.unpack_from(view, position)
+        position += _U32.size
+        parameters = bytes(view[position : position + size])
+        if len(parameters) != size:
+            raise ValueError(size)
+        position += size
+        has_name = size > 1 and parameters[0] == _PARAMETER_NAME
+        names.append(printable(parameters[2 : 2 + parameters[1]].decode(errors="replace")) if has_name else "")
+    return names
 
 
 def _check_protocol(container: Container) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -14,6 +15,7 @@ from prover.backends.base import Buffer, Traits
 from prover.backends.host import HostBackend
 from prover.errors import Cancelled, DeviceError, Mismatch, ProofRejected
 from prover.formats.plain import plain_key
+from prover.formats.points import g1_to_bytes
 from prover.formats.snarkjson import Proof, proof_to_json, public_to_json, vkey_from_json
 from prover.formats.wtns import Witness
 from prover.formats.zkey import ZKey
@@ -99,10 +101,12 @@ def test_fixed_blinding_gives_the_same_bytes_everywhere(
     [Tuning(window_bits=4), Tuning(window_bits=13), Tuning(chunk=100), Tuning(window_bits=9, chunk=1001)],
     ids=str,
 )
+@pytest.mark.parametrize("planned_as", [None, GPU], ids=["host", "gpu"])
 def test_windows_and_chunks_change_nothing(
-    bundled: tuple[ZKey, Witness], bundled_text: str, host: HostBackend, tuning: Tuning
+    bundled: tuple[ZKey, Witness], bundled_text: str, planned_as: Traits | None, tuning: Tuning
 ) -> None:
-    assert proof_to_json(prove(*bundled, host, blinding=FIXED, tuning=tuning).proof) == bundled_text
+    with HostBackend(planned_as=planned_as) as device:
+        assert proof_to_json(prove(*bundled, device, blinding=FIXED, tuning=tuning).proof) == bundled_text
 
 
 def test_several_threads_prove_at_once(bundled: tuple[ZKey, Witness], bundled_text: str) -> None:
@@ -233,9 +237,11 @@ def test_a_witness_of_another_circuit(tmp_path: Path, host: HostBackend, bundled
         prove(zkey, bundled[1], host)
 
 
-def test_progress_and_order_of_phases(bundled: tuple[ZKey, Witness], host: HostBackend) -> None:
+@pytest.mark.parametrize("planned_as", [None, GPU], ids=["host", "gpu"])
+def test_progress_and_order_of_phases(bundled: tuple[ZKey, Witness], planned_as: Traits | None) -> None:
     steps: list[tuple[str, int, int]] = []
-    prove(*bundled, host, progress=lambda *step: steps.append(step), tuning=Tuning(chunk=700))
+    with HostBackend(planned_as=planned_as) as device:
+        prove(*bundled, device, progress=lambda *step: steps.append(step), tuning=Tuning(chunk=700))
     assert list(dict.fromkeys(phase for phase, _, _ in steps)) == list(PHASES)
     # Done never goes back, begins at nothing and ends at the whole; every phase has its share of it.
     (whole,) = {total for _, _, total in steps}
@@ -244,7 +250,8 @@ def test_progress_and_order_of_phases(bundled: tuple[ZKey, Witness], host: HostB
     for phase in PHASES:
         first, *_, last = [done for name, done, _ in steps if name == phase]
         assert first < last
-    assert len([step for step in steps if step[0] == "msm_h"]) == 4  # three chunks
+    if planned_as:
+        assert len([step for step in steps if step[0] == "msm_h"]) == 4  # three chunks
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -282,7 +289,8 @@ class CountingHost(HostBackend):
         super().release(buffer)
 
 
-def test_no_secret_is_left_in_memory(bundled: tuple[ZKey, Witness]) -> None:
+@pytest.mark.parametrize("planned_as", [None, GPU], ids=["host", "gpu"])
+def test_no_secret_is_left_in_memory(bundled: tuple[ZKey, Witness], planned_as: Traits | None) -> None:
     zkey, witness = bundled
     secrets = [FIXED.r.to_bytes(32, "little"), FIXED.s.to_bytes(32, "little")]
     secrets += [
@@ -290,12 +298,13 @@ def test_no_secret_is_left_in_memory(bundled: tuple[ZKey, Witness]) -> None:
         for wire in range(3, witness.n_witness)
         if witness.value(wire).bit_length() > 200
     ]
-    with CountingHost() as device:
-        prove(zkey, witness, device, blinding=FIXED)
+    with CountingHost(planned_as) as device:
+        result = prove(zkey, witness, device, blinding=FIXED)
         assert device.live == 0
         released = b"".join(device.released)
     assert len(released) > witness.n_witness * 32
-    assert zkey.alpha1 in released, "what is not secret need not be wiped, and shows that this test can see"
+    # What is not secret need not be wiped, and shows that this test can see.
+    assert (zkey.alpha1 if planned_as else g1_to_bytes(BN254, result.proof.a)) in released
     assert not [secret for secret in secrets if secret in released]
 
 
@@ -314,11 +323,13 @@ def test_memory_is_given_back_and_stays_flat(bundled: tuple[ZKey, Witness]) -> N
 def test_what_cannot_fit_is_refused_before_it_is_tried(
     bundled: tuple[ZKey, Witness], memory_bytes: int, sentence: str
 ) -> None:
-    poor = Traits(kind="cpu", parallel=2, shared_bytes_max=32 * 1024, memory_bytes=memory_bytes)
-    with CountingHost(planned_as=poor) as device:
+    with CountingHost(planned_as=replace(GPU, memory_bytes=memory_bytes)) as device:
         with pytest.raises(DeviceError, match=sentence):
             prove(*bundled, device)
         assert device.live == 0
+    poor = Traits(kind="cpu", parallel=2, shared_bytes_max=32 * 1024, memory_bytes=1 << 16)
+    with CountingHost(planned_as=poor) as device, pytest.raises(DeviceError, match=r"the proof needs [0-9]+ bytes"):
+        prove(*bundled, device)
 
 
 def test_files_may_be_closed_after_the_key_is_used(tmp_path: Path, host: HostBackend) -> None:

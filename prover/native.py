@@ -1,0 +1,109 @@
+"""What CPUs prove with: functions of ``kernels/native``, one shared object for each curve, built on first use.
+
+Thin: addresses and sizes go in, nothing is checked here. What an address belongs to must
+stay alive during the call. The interpreter's lock is free while a function runs.
+"""
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Final
+
+from kernels.curves import Curve
+from prover.backends.build import build_sources
+from prover.errors import DeviceError
+
+_POINTER: Final = ctypes.c_void_p
+_U32: Final = ctypes.c_uint32
+_U64: Final = ctypes.c_uint64
+
+_SUM: Final = (_POINTER, _U64, _U64, _U64, _U32, _U32, _POINTER, _POINTER, _POINTER, _U32)
+FUNCTIONS: Final[dict[str, tuple[type, ...]]] = {
+    "fold": (_POINTER, _U64, _POINTER, _POINTER, _U32),
+    "sort": (_POINTER, _U64, _U32, _U32, _POINTER, _POINTER, _U32),
+    "g1_sum": _SUM,
+    "g2_sum": _SUM,
+    "rows": (_POINTER, _U64, _U64, _U64, _POINTER, _POINTER, _POINTER, _POINTER, _U32),
+    "quotient_of": (_U64, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _U32),
+    "assemble": (_POINTER,) * 13,
+    "first_violated": (_POINTER, _U64, _U64, _U64, _POINTER),
+    "lagrange": (_U64, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _U32),
+    "gather_terms": (_POINTER, *(_U64,) * 4, *(_POINTER,) * 5, _U64, _POINTER),
+    "combine": (_POINTER, _POINTER, _POINTER, _U64, *(_POINTER,) * 4, _U32),
+    "g1_multiples": (_POINTER, _POINTER, _U64, _POINTER, _U32),
+    "g2_multiples": (_POINTER, _POINTER, _U64, _POINTER, _U32),
+    "g1_first_off_curve": (_POINTER, _U64, _POINTER, _U32),
+    "g2_first_off_curve": (_POINTER, _U64, _POINTER, _U32),
+}
+"""The functions of a curve's object, without its name before them, and their arguments."""
+
+
+class Native:
+    """A curve's functions."""
+
+    def __init__(self, curve: Curve, flags: tuple[str, ...] = ()) -> None:
+        """Load them, building them where they are not built yet.
+
+        Raises:
+            DeviceError: they cannot be built or loaded.
+        """
+        path = build_sources((f"native/{curve.ident}.cpp",), flags)
+        try:
+            loaded = ctypes.CDLL(str(path))
+        except OSError:
+            path.unlink(missing_ok=True)  # damaged on the disk: once more
+            path = build_sources((f"native/{curve.ident}.cpp",), flags)
+            try:
+                loaded = ctypes.CDLL(str(path))
+            except OSError as error:
+                raise DeviceError(f"{path}: the built prover cannot be loaded: {error}; delete the file") from error
+        self._functions: dict[str, Callable[..., int]] = {}
+        for name, arguments in FUNCTIONS.items():
+            function = getattr(loaded, f"{curve.ident}_{name}")
+            function.restype = _U64
+            function.argtypes = list(arguments)
+            self._functions[name] = function
+
+    def call(self, name: str, *arguments: int | bytes) -> int:
+        """Call a function of ``FUNCTIONS``; bytes are handed over by their address."""
+        return self._functions[name](*arguments)
+
+
+@cache
+def native(curve: Curve) -> Native:
+    """Return the functions of a curve, loaded once.
+
+    Raises:
+        DeviceError: they cannot be built or loaded.
+    """
+    return Native(curve)
+
+
+class _PyBuffer(ctypes.Structure):
+    """CPython's ``Py_buffer``."""
+
+    _fields_ = (
+        ("buf", ctypes.c_void_p),
+        ("obj", ctypes.c_void_p),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", ctypes.c_int),
+        ("ndim", ctypes.c_int),
+        ("format", ctypes.c_char_p),
+        ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p),
+        ("suboffsets", ctypes.c_void_p),
+        ("internal", ctypes.c_void_p),
+    )
+
+
+def address_of(view: memoryview) -> int:
+    """Return where the bytes of a view lie, read-only ones too; the view must outlive every use of the address."""
+    if view.nbytes == 0:
+        return 0
+    found = _PyBuffer()
+    ctypes.pythonapi.PyObject_GetBuffer(ctypes.py_object(view), ctypes.byref(found), 0)
+    try:
+        return int(found.buf)
+    finally:
+        ctypes.pythonapi.PyBuffer_Release(ctypes.byref(found))
