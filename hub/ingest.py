@@ -145,24 +145,24 @@ class Ingest:
 
     def status(self, agent_id: str, received: StatusReceived) -> None:
         """Take over a status: memory only."""
-        now_ms = self._clock.time_ms()
-        state_before = self._registry.state(agent_id)
         before = self._registry.node(agent_id)
         if before is None:
             return
-        told_ms = before.status_at_ms
+        now_ms = self._clock.time_ms()
+        state_before, told_ms = before.state, before.status_at_ms
         compared = told_ms is None or not 0 <= now_ms - told_ms < CLOCKS_EVERY_MS
-        node = self._registry.reported(agent_id, received.picture, received.time_ms if compared else None)
+        node = self._registry.reported(agent_id, received.picture, received.time_ms if compared else None, now_ms)
         if node is None:
             return
         self._to_note.add(agent_id)
         if compared:
             self._clocks.of(agent_id, node.epoch).heard(received.monotonic_ns, now_ms)
+        if received.told:
+            if received.tells("ssh"):
+                self.hinted(agent_id)
+            if (cards := received.cards) is not None:
+                self._registry.remarks.cards(agent_id, cards)
         state_changed = node.state is not state_before
-        if received.tells("ssh"):
-            self.hinted(agent_id)
-        if (cards := received.cards) is not None:
-            self._registry.remarks.cards(agent_id, cards)
         if state_changed or received.of_state:
             self._bus.publish(NodeChanged(node, of_state=True, jobs=received.tells("jobs")))
             if state_changed or received.tells("workers", "draining"):

@@ -219,15 +219,18 @@ class Registry:
             node.last_heard_at_ms = self._clock.time_ms()
             node.dropped_s = None
 
-    def reported(self, agent_id: str, said: NodeStatus | Picture, node_time_ms: int | None) -> Node | None:
+    def reported(
+        self, agent_id: str, said: NodeStatus | Picture, node_time_ms: int | None, now_ms: int | None = None
+    ) -> Node | None:
         """A status came; ``said`` is the merged picture. The hub's most frequent change: done in place.
 
-        ``node_time_ms``: the node's wall clock, None where it need not be looked at.
+        ``node_time_ms``: the node's wall clock, None where it need not be looked at. ``now_ms``: the hub's, if known.
         """
         node = self._nodes.get(agent_id)
         if node is None:
             return None
-        now_ms = self._clock.time_ms()
+        if now_ms is None:
+            now_ms = self._clock.time_ms()
         node.said = said
         node.status_at_ms = node.last_heard_at_ms = now_ms
         node.via_ssh = None

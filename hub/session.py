@@ -368,15 +368,16 @@ class Life:
         self._owed_s = self._rate.pay(1 + len(data) / FRAME_TOKEN_BYTES, now_s)
         happened = self._protocol.receive(data, now_s)
         self._traffic.received(len(data), happened)
-        hello = None
+        hello, told = None, False
         for one in happened:
             if type(one) is StatusReceived:  # nearly all there is, and known to be heard by it
                 self._home.status(self, one)
+                told = True
             elif type(one) is HelloReceived:
                 hello = one.hello
             else:
                 self._act(one)
-        if self.opened and not (happened and type(happened[0]) is StatusReceived):
+        if self.opened and not told:
             self._home.heard(self)
         if not self._over and hello is None:
             self._outlet.soon()

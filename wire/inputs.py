@@ -159,18 +159,27 @@ class StatusReceived(Struct, frozen=True):
 
     def tells(self, *fields: str) -> bool:
         """Whether one of these fields of the picture was told whole."""
-        return bool(self.told) and any(STATUS_KEYS[field] in self.told for field in fields)
+        told = self.told
+        if told:
+            for field in fields:
+                if STATUS_KEYS[field] in told:
+                    return True
+        return False
 
     @property
     def of_state(self) -> bool:
         """Whether it may tell of more than readings: what an operator wants to see at once."""
-        if self.told and not _OF_READINGS.issuperset(self.told):
+        told, changes = self.told, self.changes
+        if told and not _OF_READINGS.issuperset(told):
             return True
-        if not self.changes:
+        if not changes:
             return False
-        if self.changes.get(_ENGINES):
+        if changes.get(_ENGINES):
             return True
-        return any(_STATE in card or _DETAIL in card for card in self.changes.get(_GPUS, ()))
+        for card in changes.get(_GPUS, ()):  # noqa: SIM110 - as above
+            if _STATE in card or _DETAIL in card:
+                return True
+        return False
 
     @property
     def cards(self) -> list[str] | None:

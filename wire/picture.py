@@ -21,10 +21,8 @@ WAITING_BYTES_MAX = 32 * 1024
 STATUS_KEYS = dict(zip(NodeStatus.__struct_fields__, NodeStatus.__struct_encode_fields__, strict=True))
 CHANGES_KEYS = dict(zip(NodeChanges.__struct_fields__, NodeChanges.__struct_encode_fields__, strict=True))
 _HOST, _HOST_CHANGE = STATUS_KEYS["host"], CHANGES_KEYS["host"]
-_LISTS = (
-    (CHANGES_KEYS["gpus"], STATUS_KEYS["gpus"], "card"),
-    (CHANGES_KEYS["engines"], STATUS_KEYS["engines"], "engine"),
-)
+_GPUS, _GPU_CHANGES = STATUS_KEYS["gpus"], CHANGES_KEYS["gpus"]
+_ENGINES, _ENGINE_CHANGES = STATUS_KEYS["engines"], CHANGES_KEYS["engines"]
 _PACKED = msgspec.json.Encoder()
 _UNPACKED: msgspec.json.Decoder[Plain] = msgspec.json.Decoder(PlainNodeStatus)
 
@@ -47,7 +45,7 @@ class Picture:
         self._status: NodeStatus | None = None
         self._has_host = False
         self._known = (0, 0)
-        """How many parts each of `_LISTS` has."""
+        """How many cards and engines were told."""
         self._count(frame.status)
 
     @property
@@ -63,16 +61,18 @@ class Picture:
         Raises:
             RemoteProtocolError: it changes a part that was never told; nothing was taken.
         """
-        if not frame.status and not frame.changes:
+        told, changes = frame.status, frame.changes
+        if not told and not changes:
             return
-        if frame.changes:
-            self._check(frame.changes)
-        if frame.status:
-            self._count(frame.status)
+        if changes:
+            self._check(changes)
+        if told:
+            self._count(told)
         self._status = None
-        self._waiting.append(data)
+        waiting = self._waiting
+        waiting.append(data)
         self._waiting_bytes += len(data)
-        if len(self._waiting) >= WAITING_MAX or self._waiting_bytes > WAITING_BYTES_MAX:
+        if len(waiting) >= WAITING_MAX or self._waiting_bytes > WAITING_BYTES_MAX:
             self._put_together()
 
     def rest(self) -> bytes:
@@ -102,27 +102,38 @@ class Picture:
         return plain
 
     def _count(self, told: Plain) -> None:
-        self._has_host = self._has_host or _HOST in told
-        self._known = (
-            len(told[_LISTS[0][1]]) if _LISTS[0][1] in told else self._known[0],
-            len(told[_LISTS[1][1]]) if _LISTS[1][1] in told else self._known[1],
-        )
+        if _HOST in told:
+            self._has_host = True
+        cards, engines = told.get(_GPUS), told.get(_ENGINES)
+        if cards is not None or engines is not None:
+            known = self._known
+            self._known = (
+                known[0] if cards is None else len(cards),
+                known[1] if engines is None else len(engines),
+            )
 
     def _check(self, changes: Plain) -> None:
         """Whether every part that changes is there."""
         if not self._has_host and changes.get(_HOST_CHANGE) is not None:
             raise RemoteProtocolError(Reason.OUT_OF_ORDER, "a change of the host, which was never told")
-        for (where, _, word), known in zip(_LISTS, self._known, strict=True):
-            for change in changes.get(where, ()):
-                if change[SLOT_KEY] >= known:
-                    detail = f"a change of {word} {change[SLOT_KEY]}, of which {known} were told"
-                    raise RemoteProtocolError(Reason.OUT_OF_ORDER, detail)
+        known = self._known
+        if parts := changes.get(_GPU_CHANGES):
+            _check_slots(parts, known[0], "card")
+        if parts := changes.get(_ENGINE_CHANGES):
+            _check_slots(parts, known[1], "engine")
+
+
+def _check_slots(changes: list[Plain], known: int, word: str) -> None:
+    for change in changes:
+        if change[SLOT_KEY] >= known:
+            detail = f"a change of {word} {change[SLOT_KEY]}, of which {known} were told"
+            raise RemoteProtocolError(Reason.OUT_OF_ORDER, detail)
 
 
 def _change(plain: Plain, changes: Plain) -> None:
     if (change := changes.get(_HOST_CHANGE)) is not None:
         plain[_HOST].update(change)
-    for where, key, _ in _LISTS:
+    for where, key in ((_GPU_CHANGES, _GPUS), (_ENGINE_CHANGES, _ENGINES)):
         if parts := changes.get(where):
             present = plain[key]
             for change in parts:
