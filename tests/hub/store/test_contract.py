@@ -11,6 +11,7 @@ from hub.store.base import (
     ForeignReference,
     HoleInStream,
     IdempotencyConflict,
+    IngestResult,
     KeyTaken,
     NameTaken,
     Step,
@@ -35,6 +36,7 @@ from tests.hub.rig import numbered
 from wire.codec import decode_event
 from wire.frames import EventBody, Gap, JobFailed, JobStarted, NodeEvent, Stream, UnknownBody
 from wire.jobs import Input, JobState
+from wire.reasons import Reason
 
 EPOCH = "00000000-0000-7000-8000-00000000000e"
 NEWS = NodeEvent("some.thing", "happened")
@@ -126,6 +128,24 @@ async def test_a_session_writes_down_what_the_hello_said_and_how_it_ended(store:
     assert stored == msgspec.structs.replace(
         said, last_heard_at_ms=5, last_reason_code=17, last_reason_detail="slow", last_reason_at_ms=9
     )
+
+
+async def test_an_end_that_comes_late_ends_its_own_session_and_is_not_the_nodes_last_word(store: Store) -> None:
+    agent = await an_agent(store)
+    for name, opened_at_ms in (("s", 5), ("t", 20)):
+        row = SessionRow(
+            id=name, agent_id=agent.id, opened_at_ms=opened_at_ms, generation=1, remote="r", boot_id="b", epoch=EPOCH
+        )
+        await store.open_session(row, agent)
+    left, new = (row for name in ("s", "t") for row in await store.sessions(agent.id) if row.id == name)
+    assert (left.closed_at_ms, left.reason_code, new.closed_at_ms) == (20, Reason.CONNECTION_LOST, None)
+    await store.close_session("t", 30, 1, "stopped")
+    await store.close_session("s", 9, 17, "slow")
+    (left,) = (row for row in await store.sessions(agent.id) if row.id == "s")
+    assert (left.closed_at_ms, left.reason_code) == (9, 17)
+    stored = await store.agent(agent.id)
+    assert stored is not None
+    assert (stored.last_reason_code, stored.last_reason_at_ms) == (1, 30)
 
 
 async def test_a_status_note_keeps_the_last_status_when_there_is_none_new(store: Store) -> None:
@@ -279,6 +299,28 @@ async def test_listings_of_jobs_leave_the_bulk_out_and_count_every_state(store: 
 
 def nothing_to_apply(_body: EventBody) -> tuple[str, Step] | None:
     return None
+
+
+async def test_events_nobody_waits_for_are_stored_in_order_and_told_after_the_commit(store: Store) -> None:
+    agent = await an_agent(store)
+    loop = asyncio.get_running_loop()
+    told: list[IngestResult | BaseException] = []
+    done: asyncio.Future[None] = loop.create_future()
+
+    def settled(outcome: IngestResult | BaseException) -> None:
+        told.append(outcome)
+        if len(told) == 3:
+            done.set_result(None)
+
+    for events in (numbered([NEWS] * 2), numbered([NEWS], first=3), numbered([NEWS], first=5)):
+        assert store.ingest_soon(agent.id, EPOCH, Stream.EVENTS, events, NOW_MS, settled)
+    assert told == []
+    await asyncio.wait_for(done, 10.0)
+    assert told[:2] == [IngestResult(head=2, stored=2), IngestResult(head=3, stored=1)]
+    assert isinstance(told[2], HoleInStream)
+    assert [event.seq for event in await store.node_events(agent.id)] == [3, 2, 1]
+    await store.close()
+    assert not store.ingest_soon(agent.id, EPOCH, Stream.EVENTS, numbered([NEWS], first=4), NOW_MS, settled)
 
 
 async def test_events_come_back_as_they_were_and_are_stored_once(store: Store) -> None:

@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from hub.store.records import Artifact
 from hub.store.schema import METADATA
 from hub.store.sql import SqlStore
 from hub.store.sqlite import open_sqlite
+from hub.store.writer import POSTED_MAX
 from tests.hub.rig import numbered
 from tests.hub.store.test_contract import EPOCH, JOB, an_agent, nothing_to_apply
 from wire.frames import EventBody, JobStarted, LogRecord, NodeEvent, Readings, Stream
@@ -275,6 +277,35 @@ async def test_on_a_full_disk_nothing_is_acknowledged_and_retention_makes_room(t
         assert await store.node_events(agent.id) == []
         result = await store.ingest(agent.id, EPOCH, Stream.EVENTS, more, 20, nothing_to_apply)
         assert (result.head, result.stored) == (700, 300)
+
+
+async def test_what_nobody_waits_for_is_bounded_while_the_disk_stands_still(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "hub.sqlite") as store:
+        agent = await an_agent(store)
+        still, goes_on = threading.Event(), threading.Event()
+
+        def stand_still(_connection: object) -> None:
+            still.set()
+            goes_on.wait(20.0)
+
+        stands = asyncio.create_task(store.writer.submit(stand_still))
+        await asyncio.to_thread(still.wait, 20.0)
+        told: list[IngestResult | BaseException] = []
+        seq = 0
+        while store.ingest_soon(
+            agent.id, EPOCH, Stream.EVENTS, numbered([NodeEvent("k", "d")], first=seq + 1), 10, told.append
+        ):
+            seq += 1
+        assert seq == POSTED_MAX
+        assert told == []
+        goes_on.set()
+        await stands
+        result = await store.ingest(
+            agent.id, EPOCH, Stream.EVENTS, numbered([NodeEvent("k", "d")], first=seq + 1), 10, nothing_to_apply
+        )
+        assert result.head == seq + 1
+        assert [one.head for one in told if isinstance(one, IngestResult)] == list(range(1, seq + 1))
+        assert store.ingest_soon(agent.id, EPOCH, Stream.EVENTS, numbered([NodeEvent("k", "d")]), 10, told.append)
 
 
 async def test_batches_that_come_together_share_statements_and_one_that_fails_fails_alone(tmp_path: Path) -> None:
