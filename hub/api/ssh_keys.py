@@ -1,6 +1,6 @@
 """The hub's SSH key: shown, looked after at nodes, installed and rotated. First a preview, then its confirmation.
 
-Another key than the hub's own is a file on the hub's machine: to name one takes the admin token itself.
+Another key than the hub's own is a file on the hub's machine: to name one takes an admin.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from pathlib import Path
 from aiohttp import hdrs, web
 
 from hub import ports
-from hub.access.roles import Kind
+from hub.access.roles import Role
 from hub.api import auth
 from hub.api.errors import Problem
 from hub.api.nodes import NO_NODE, UNDISTURBED, find_node
@@ -61,12 +61,12 @@ def other_key(request: web.Request, text: str) -> Path | None:
     """The file of another key, if one was named.
 
     Raises:
-        Problem: 403 without the admin token itself.
+        Problem: 403 for whoever is no admin.
     """
     if not text:
         return None
-    if request[auth.IDENTITY].kind is not Kind.ADMIN_TOKEN:
-        raise Problem(HTTPStatus.FORBIDDEN, "admin_only", "to name a file of the hub's machine needs the admin token")
+    if request[auth.IDENTITY].role is not Role.ADMIN:
+        raise Problem(HTTPStatus.FORBIDDEN, "admin_only", "to name a file of the hub's machine needs the role admin")
     return Path(text)
 
 

@@ -80,6 +80,9 @@ async def test_a_browser_may_preview_and_not_name_a_file_of_the_hubs_machine(
         ("/api/v1/ssh/keys/preview", {"via_key": key}),
     ):
         assert (await web.ask("POST", where, stranger=True, headers=olga, json=body)).code == "admin_only"
+    anna = await web.person(Role.ADMIN, "anna")
+    named = await web.ask("POST", path, stranger=True, headers=anna, json={"action": "restart-agent", "via_key": key})
+    assert named.status == 200, "whoever may make links that log in as admin may do this too"
 
 
 @pytest.mark.parametrize(
