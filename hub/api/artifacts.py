@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from aiohttp import hdrs, web
+from msgspec import Struct
 
 from hub import artifacts, ports
 from hub.access.roles import Kind
 from hub.api import models
 from hub.api.auth import ARTIFACT_ROUTE, IDENTITY, too_many
 from hub.api.errors import Problem, not_found
-from hub.api.route import BINARY, Answer, Parameter, Route, answer, send
+from hub.api.route import BINARY, PAGE_PARAMETERS, Answer, Parameter, Route, answer, cut_page, read_page, send
 from hub.store.records import Artifact
+from wire.jobs import Sha256
 
 STALL_S = 30.0
 """A client that sends or takes nothing for this long is given up."""
@@ -81,6 +83,29 @@ async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
         if not chunk:
             return
         yield chunk
+
+
+class ArtifactRow(Struct, frozen=True):
+    """A stored file, in a list."""
+
+    sha256: Sha256
+    bytes: int
+    created_at_ms: int
+
+
+class ArtifactList(Struct, frozen=True):
+    """One page of files, by digest."""
+
+    artifacts: list[ArtifactRow]
+    next: str | None
+
+
+async def list_artifacts(request: web.Request) -> web.Response:
+    """All files, by digest."""
+    limit, after = read_page(request)
+    rows = await request.app[ports.STORE].artifacts(after=after, limit=limit + 1)
+    page, cursor = cut_page(rows, limit, lambda row: row.sha256)
+    return answer(ArtifactList([ArtifactRow(row.sha256, row.bytes_, row.created_at_ms) for row in page], cursor))
 
 
 async def get_artifact(request: web.Request) -> web.StreamResponse:
@@ -203,6 +228,16 @@ DOWNLOAD_PROBLEMS = (
 )
 
 ROUTES = (
+    Route(
+        method="GET",
+        path="/api/v1/artifacts",
+        handler=list_artifacts,
+        summary="All uploaded files, by digest",
+        tag="artifacts",
+        answers={HTTPStatus.OK: Answer("A page of files", ArtifactList)},
+        problems=(HTTPStatus.UNPROCESSABLE_ENTITY,),
+        parameters=PAGE_PARAMETERS,
+    ),
     Route(
         method="PUT",
         path=ARTIFACT_ROUTE,

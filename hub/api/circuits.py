@@ -8,8 +8,9 @@ from hub import ports
 from hub.access.roles import Role
 from hub.api import models, views
 from hub.api.errors import Problem, not_found
-from hub.api.route import JSON, PAGE_PARAMETERS, Answer, Route, answer, cut_page, read_body, read_page
-from hub.store.base import KeyTaken, NameTaken
+from hub.api.pick import pick_stored
+from hub.api.route import JSON, PAGE_PARAMETERS, Answer, Route, answer, cut_page, read_body, read_page, unless_known
+from hub.store.base import KeyTaken, Listed, NameTaken
 from hub.store.records import Artifact, Circuit
 from hub.verify import INTERNAL, FileProblem, VerifierBusy
 
@@ -91,7 +92,10 @@ async def find_circuit(request: web.Request) -> Circuit:
         Problem: 404.
     """
     wanted = request.match_info["id"]
-    circuit = await request.app[ports.STORE].circuit(wanted)
+    store = request.app[ports.STORE]
+    circuit = await store.circuit(wanted)
+    if circuit is None:
+        circuit = await store.circuit(await pick_stored(store, Listed.CIRCUITS, "circuit", wanted))
     if circuit is None:
         raise not_found("circuit", wanted)
     return circuit
@@ -102,7 +106,7 @@ async def list_circuits(request: web.Request) -> web.Response:
     limit, after = read_page(request)
     rows = await request.app[ports.STORE].circuits(after=after, limit=limit + 1)
     page, cursor = cut_page(rows, limit, lambda row: row.id)
-    return answer(models.Circuits([views.circuit_view(row) for row in page], cursor))
+    return unless_known(request, answer(models.Circuits([views.circuit_view(row) for row in page], cursor)))
 
 
 async def get_circuit(request: web.Request) -> web.Response:
@@ -145,7 +149,10 @@ ROUTES = (
         handler=list_circuits,
         summary="All circuits",
         tag="circuits",
-        answers={HTTPStatus.OK: Answer("A page of circuits", models.Circuits)},
+        answers={
+            HTTPStatus.OK: Answer("A page of circuits", models.Circuits, headers=("ETag",)),
+            HTTPStatus.NOT_MODIFIED: Answer("The client has it"),
+        },
         problems=(HTTPStatus.UNPROCESSABLE_ENTITY,),
         parameters=PAGE_PARAMETERS,
     ),
@@ -156,7 +163,7 @@ ROUTES = (
         summary="One circuit, by id or name",
         tag="circuits",
         answers={HTTPStatus.OK: Answer("The circuit", models.CircuitView)},
-        problems=(HTTPStatus.NOT_FOUND,),
+        problems=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     ),
     Route(
         method="PATCH",
@@ -168,7 +175,7 @@ ROUTES = (
         example=models.CircuitChange(node_labels={"owner": "us"}),
         role=Role.ADMIN,
         answers={HTTPStatus.OK: Answer("The circuit", models.CircuitView)},
-        problems=(HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY),
+        problems=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY),
     ),
     Route(
         method="GET",
@@ -177,6 +184,6 @@ ROUTES = (
         summary="verification_key.json, as snarkjs exports it",
         tag="circuits",
         answers={HTTPStatus.OK: Answer("The verification key", media=JSON)},
-        problems=(HTTPStatus.NOT_FOUND,),
+        problems=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     ),
 )

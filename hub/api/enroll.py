@@ -13,10 +13,12 @@ from hub.access.roles import Role
 from hub.access.roster import digest
 from hub.api import auth, models, views
 from hub.api.errors import Problem, not_found
+from hub.api.pick import pick_stored
 from hub.api.route import PAGE_PARAMETERS, Answer, Route, answer, cut_page, read_body, read_page
 from hub.bus import NodeChanged
 from hub.ids import uuid7
 from hub.keys import verify_signature
+from hub.store.base import Listed
 from hub.store.records import EnrollRefusal, EnrollToken
 
 log = structlog.get_logger(__name__)
@@ -118,8 +120,9 @@ async def list_tokens(request: web.Request) -> web.Response:
 
 async def revoke_token(request: web.Request) -> web.Response:
     """Revoke a token; nodes enrolled with it stay."""
-    wanted = request.match_info["id"]
-    token = await request.app[ports.STORE].revoke_enroll_token(wanted, request.app[ports.CLOCK].time_ms())
+    store = request.app[ports.STORE]
+    wanted = await pick_stored(store, Listed.ENROLL_TOKENS, "enrolment token", request.match_info["id"])
+    token = await store.revoke_enroll_token(wanted, request.app[ports.CLOCK].time_ms())
     if token is None:
         raise not_found("enrolment token", wanted)
     return answer(views.token_view(token))
@@ -176,6 +179,6 @@ ROUTES = (
         tag="enrolment",
         role=Role.ADMIN,
         answers={HTTPStatus.OK: Answer("Revoked", models.EnrollTokenView)},
-        problems=(HTTPStatus.NOT_FOUND,),
+        problems=(HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT),
     ),
 )

@@ -12,9 +12,10 @@ from hub.api import models, views
 from hub.api.circuits import INSPECT_DEADLINE_S, busy, file_problem, uploaded
 from hub.api.errors import Problem, not_found, shortened
 from hub.api.idempotency import HEADER, read_key
+from hub.api.pick import pick_stored
 from hub.api.route import JSON, PAGE_PARAMETERS, Answer, Parameter, Route, answer, cut_page, read_body, read_page
 from hub.ids import uuid7
-from hub.store.base import IdempotencyConflict
+from hub.store.base import IdempotencyConflict, Listed
 from hub.store.records import Circuit, Job, JobPicture
 from hub.verify import FileProblem, VerifierBusy
 from wire.jobs import Input, JobState
@@ -119,6 +120,15 @@ async def _check_pair(request: web.Request, circuit: Circuit, witness: str) -> N
     request.app[PAIRS].add(pair)
 
 
+async def _wanted(request: web.Request) -> str:
+    """The id of the path's job, of which a beginning is enough.
+
+    Raises:
+        Problem: 404 for none, 409 for several.
+    """
+    return await pick_stored(request.app[ports.STORE], Listed.JOBS, "job", request.match_info["id"])
+
+
 async def _picture(request: web.Request, job_id: str) -> JobPicture:
     picture = await request.app[ports.STORE].job(job_id)
     if picture is None:
@@ -144,15 +154,16 @@ async def list_jobs(request: web.Request) -> web.Response:
 
 async def get_job(request: web.Request) -> web.Response:
     """One job with its attempts."""
-    picture = await _picture(request, request.match_info["id"])
+    picture = await _picture(request, await _wanted(request))
     return answer(await views.job_view(request.app, picture, whole=True))
 
 
 async def cancel_job(request: web.Request) -> web.Response:
     """Call a job off; one that has ended stays as it is."""
-    job = await request.app[ports.JOBS].cancel(request.match_info["id"])
+    job_id = await _wanted(request)
+    job = await request.app[ports.JOBS].cancel(job_id)
     if job is None:
-        raise not_found("job", request.match_info["id"])
+        raise not_found("job", job_id)
     if job.state is not JobState.CANCELLED:
         raise Problem(HTTPStatus.CONFLICT, "ended", f"the job is {job.state.value} already and cannot be cancelled")
     return answer(await views.job_view(request.app, await _picture(request, job.id), whole=True))
@@ -160,13 +171,13 @@ async def cancel_job(request: web.Request) -> web.Response:
 
 async def get_proof(request: web.Request) -> web.Response:
     """proof.json, verified."""
-    job = (await _picture(request, request.match_info["id"])).job
+    job = (await _picture(request, await _wanted(request))).job
     return _file(job, job.proof, "proof.json")
 
 
 async def get_public(request: web.Request) -> web.Response:
     """public.json, read from the submitted witness."""
-    job = (await _picture(request, request.match_info["id"])).job
+    job = (await _picture(request, await _wanted(request))).job
     return _file(job, job.public, "public.json")
 
 
@@ -177,7 +188,7 @@ def _file(job: Job, data: bytes | None, name: str) -> web.Response:
     return web.Response(body=data, content_type=JSON, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
-NO_JOB = (HTTPStatus.NOT_FOUND,)
+NO_JOB = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 
 ROUTES = (
     Route(

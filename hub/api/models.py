@@ -285,9 +285,10 @@ class SessionView(Struct, frozen=True, kw_only=True):
 
 
 class Sessions(Struct, frozen=True):
-    """A node's latest sessions, newest first."""
+    """One page of a node's sessions, newest first."""
 
     sessions: list[SessionView]
+    next: str | None
 
 
 class NodeView(Struct, frozen=True, kw_only=True):

@@ -8,8 +8,9 @@ from aiohttp import web
 from hub import ports
 from hub.api import models, views
 from hub.api.errors import Problem, not_found, shortened
-from hub.api.route import PAGE_PARAMETERS, Answer, Parameter, Route, answer, cut_page, read_page
+from hub.api.route import PAGE_PARAMETERS, Answer, Parameter, Route, answer, cut_page, page_parameters, read_page
 from hub.bus import NodeGone
+from hub.ids import least
 from hub.registry import Node
 from hub.store.base import PAGE_MAX
 from hub.undisturbed import Undisturbed
@@ -64,9 +65,11 @@ async def get_node(request: web.Request) -> web.Response:
 
 
 async def list_node_sessions(request: web.Request) -> web.Response:
-    """Why a node's latest sessions ended."""
-    rows = await request.app[ports.STORE].sessions(find_node(request).id, limit=SESSIONS_SHOWN)
-    return answer(models.Sessions([views.session_view(row) for row in rows]))
+    """Why a node's sessions ended, newest first."""
+    node, (limit, before) = find_node(request), read_page(request, SESSIONS_SHOWN)
+    rows = await request.app[ports.STORE].sessions(node.id, before=before, limit=limit + 1)
+    page, cursor = cut_page(rows, limit, lambda row: row.id)
+    return answer(models.Sessions([views.session_view(row) for row in page], cursor))
 
 
 async def revoke_node(request: web.Request) -> web.Response:
@@ -88,7 +91,6 @@ async def list_node_events(request: web.Request) -> web.Response:
     """A node's events and what the hub saw about it, newest first."""
     node = find_node(request)
     limit, after = read_page(request)
-    before = _cursor(after)
     stream = request.query.get("stream")
     if stream is not None and stream not in EVENT_STREAMS:
         raise Problem(
@@ -97,9 +99,15 @@ async def list_node_events(request: web.Request) -> web.Response:
             f"stream must be {', '.join(EVENT_STREAMS[:-1])} or {EVENT_STREAMS[-1]}, not {shortened(stream)}",
         )
     store = request.app[ports.STORE]
-    seen = [] if stream not in {None, HUB_STREAM} else await store.hub_events(node.id, limit=PAGE_MAX)
     if stream == HUB_STREAM:
-        return answer(models.NodeEvents([views.hub_event_view(item) for item in seen[:limit]], None))
+        seen = await store.hub_events(node.id, before=after, limit=limit + 1)
+        shown, cursor = cut_page(seen, limit, lambda row: row.id)
+        return answer(models.NodeEvents([views.hub_event_view(item) for item in shown], cursor))
+    before = _cursor(after)
+    seen = []
+    if stream is None:
+        newest = "" if before is None else least(before[0])
+        seen = await store.hub_events(node.id, before=newest, limit=PAGE_MAX)
     wanted = None if stream is None else Stream(stream)
     rows = await store.node_events(node.id, stream=wanted, before=before, limit=limit + 1)
     page, cursor = cut_page(rows, limit, lambda row: f"{row.received_at_ms}.{row.epoch}.{row.stream}.{row.seq}")
@@ -155,10 +163,11 @@ ROUTES = (
         method="GET",
         path="/api/v1/nodes/{id}/sessions",
         handler=list_node_sessions,
-        summary=f"A node's latest {SESSIONS_SHOWN} sessions, refused ones too, each with why it ended",
+        summary="A node's sessions, newest first, refused ones too, each with why it ended",
         tag="nodes",
-        answers={HTTPStatus.OK: Answer("The sessions", models.Sessions)},
-        problems=NO_NODE,
+        answers={HTTPStatus.OK: Answer("A page of sessions", models.Sessions)},
+        problems=(*NO_NODE, HTTPStatus.UNPROCESSABLE_ENTITY),
+        parameters=page_parameters(SESSIONS_SHOWN),
     ),
     Route(
         method="GET",

@@ -12,7 +12,7 @@ from hub.api import errors, idempotency, models
 from hub.api.errors import ProblemBody
 from hub.api.live import LIVE_MODELS
 from hub.api.log_views import LOG_MODELS
-from hub.api.route import JSON, Answer, Parameter, Route
+from hub.api.route import JSON, Answer, Parameter, Route, unless_known
 
 REFERENCE = "#/components/schemas/{name}"
 ALWAYS = (HTTPStatus.BAD_REQUEST, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -148,8 +148,8 @@ def serving(routes: Sequence[Route]) -> Route:
     """The route that serves the document, itself included."""
     encoded: list[bytes] = []
 
-    async def serve(_request: web.Request) -> web.Response:
-        return web.Response(body=encoded[0], content_type=JSON)
+    async def serve(request: web.Request) -> web.Response:
+        return unless_known(request, web.Response(body=encoded[0], content_type=JSON))
 
     own = Route(
         method="GET",
@@ -157,7 +157,10 @@ def serving(routes: Sequence[Route]) -> Route:
         handler=serve,
         summary="This document",
         tag="meta",
-        answers={HTTPStatus.OK: Answer("OpenAPI 3.1", media=JSON)},
+        answers={
+            HTTPStatus.OK: Answer("OpenAPI 3.1", media=JSON, headers=("ETag",)),
+            HTTPStatus.NOT_MODIFIED: Answer("The client has it"),
+        },
     )
     encoded.append(msgspec.json.encode(document([*routes, own])))
     return own

@@ -7,6 +7,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from http import HTTPStatus
 from typing import TypeVar
 
@@ -93,14 +94,23 @@ class Route:
         return Role.VIEWER if self.method in READING else Role.OPERATOR
 
 
-PAGE_PARAMETERS = (
-    Parameter(
-        "limit",
-        "entries of one page",
-        schema={"type": "integer", "minimum": 1, "maximum": PAGE_MAX, "default": PAGE_DEFAULT},
-    ),
-    Parameter("after", "`next` of the page before"),
-)
+def page_parameters(usual: int = PAGE_DEFAULT) -> tuple[Parameter, ...]:
+    """Of a listing by pages."""
+    return (
+        Parameter(
+            "limit",
+            "entries of one page",
+            schema={"type": "integer", "minimum": 1, "maximum": PAGE_MAX, "default": usual},
+        ),
+        Parameter(
+            "after",
+            "`next` of the page before",
+            schema={"type": "string", "maxLength": CURSOR_CHARS_MAX, "default": ""},
+        ),
+    )
+
+
+PAGE_PARAMETERS = page_parameters()
 
 
 RAW = web.RequestKey("RAW", bytes)
@@ -139,6 +149,18 @@ def answer(
 ) -> web.Response:
     """A JSON answer."""
     return web.Response(status=status, body=msgspec.json.encode(body), content_type=JSON, headers=headers)
+
+
+def unless_known(request: web.Request, response: web.Response) -> web.Response:
+    """The answer with a digest as its ETag; 304 without a body to whoever has it."""
+    body = response.body
+    etag = f'"{sha256(body).hexdigest()[:32]}"' if isinstance(body, bytes) else ""
+    known = request.headers.get(hdrs.IF_NONE_MATCH, "")
+    headers = {hdrs.ETAG: etag, hdrs.CACHE_CONTROL: "private, no-cache"}
+    if etag and etag in {tag.strip().removeprefix("W/") for tag in known.split(",")}:
+        return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
+    response.headers.update(headers)
+    return response
 
 
 async def read_bytes(request: web.Request, bytes_max: int = BODY_BYTES_MAX) -> bytes:
@@ -190,13 +212,13 @@ def _too_large(bytes_max: int) -> Problem:
     )
 
 
-def read_page(request: web.Request) -> tuple[int, str]:
+def read_page(request: web.Request, usual: int = PAGE_DEFAULT) -> tuple[int, str]:
     """``limit`` and ``after`` of a listing.
 
     Raises:
         Problem: 422 for a limit that is no whole number in range, or an impossible cursor.
     """
-    text = request.query.get("limit", str(PAGE_DEFAULT))
+    text = request.query.get("limit", str(usual))
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(PAGE_MAX)) and 1 <= int(text) <= PAGE_MAX):
         raise Problem(
             HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", f"limit must be 1 to {PAGE_MAX}, not {shortened(text)}"

@@ -15,6 +15,7 @@ from hub.access.roles import Kind
 from hub.api import auth
 from hub.api.errors import Problem, not_found, shortened
 from hub.api.nodes import NO_NODE, UNDISTURBED, find_node
+from hub.api.pick import pick_stored
 from hub.api.route import PAGE_PARAMETERS, Answer, Route, answer, cut_page, read_body, read_page
 from hub.api.ssh_models import (
     IMPORT_CHARS_MAX,
@@ -41,6 +42,7 @@ from hub.ssh.pins import KeyRefused, host_key
 from hub.ssh.reach import Source
 from hub.ssh.record import Record
 from hub.ssh.targets import TargetRefused, parse
+from hub.store.base import Listed
 from hub.store.records import HubEvent
 from hub.whichnode import which
 
@@ -143,7 +145,8 @@ async def list_attempts(request: web.Request) -> web.Response:
 async def get_attempt(request: web.Request) -> web.Response:
     """One attempt, whole."""
     node, wanted = find_node(request), request.match_info["attempt"]
-    record = await request.app[ports.STORE].ssh_attempt(wanted)
+    store = request.app[ports.STORE]
+    record = await store.ssh_attempt(await pick_stored(store, Listed.SSH_ATTEMPTS, "attempt", wanted))
     if record is None or record.node_id != node.id:
         raise not_found("attempt", wanted)
     return answer(await asyncio.to_thread(attempt_view, record, node.name, whole=True))

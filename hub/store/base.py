@@ -16,6 +16,7 @@ StoreError
 """
 
 from collections.abc import Callable, Sequence
+from enum import StrEnum
 from typing import Protocol
 
 from msgspec import Struct
@@ -105,6 +106,16 @@ class UserNameTaken(Conflict):
     """Another user has this name."""
 
 
+class Listed(StrEnum):
+    """What can be looked for by the beginning of an id."""
+
+    JOBS = "jobs"
+    CIRCUITS = "circuits"
+    ARTIFACTS = "artifacts"
+    ENROLL_TOKENS = "enroll_tokens"
+    SSH_ATTEMPTS = "ssh_attempts"
+
+
 class IngestResult(Struct, frozen=True, kw_only=True):
     """What one batch of events did."""
 
@@ -148,6 +159,9 @@ class Store(Protocol):
     def stats(self) -> StoreStats:
         """How the writer fares."""
 
+    async def like(self, listed: Listed, beginning: str, *, limit: int) -> list[tuple[str, str]]:
+        """Ids that begin so, in order, each with a name if it has one."""
+
     # --- the hub and its sessions
 
     async def begin_generation(self, now_ms: int) -> Hub:
@@ -162,8 +176,8 @@ class Store(Protocol):
     async def refused_session(self, session: SessionRow) -> None:
         """Note a newcomer that was refused, as a session that ended when it began."""
 
-    async def sessions(self, agent_id: str, *, limit: int = PAGE_MAX) -> list[SessionRow]:
-        """An agent's sessions, newest first."""
+    async def sessions(self, agent_id: str, *, before: str = "", limit: int = PAGE_MAX) -> list[SessionRow]:
+        """An agent's sessions, newest first, older than the id ``before`` if given."""
 
     async def note_reason(self, agent_id: str, now_ms: int, reason_code: int, detail: str) -> None:
         """Note the reason of a refusal as the agent's last reason."""
@@ -219,11 +233,17 @@ class Store(Protocol):
             KeyTaken: the key is registered by another name.
         """
 
+    async def artifacts(self, *, after: str = "", limit: int = PAGE_MAX) -> list[Artifact]:
+        """Artifacts by digest, ascending."""
+
     async def circuit(self, id_or_name: str) -> Circuit | None:
         """One circuit, by id, else by name."""
 
     async def circuits(self, *, after: str = "", limit: int = PAGE_MAX) -> list[Circuit]:
         """Circuits by id, ascending."""
+
+    async def set_circuit_labels(self, circuit_id: str, node_labels: dict[str, str]) -> Circuit | None:
+        """Which nodes jobs handed in from now on may go to; None for no such circuit."""
 
     # --- jobs
 
@@ -322,8 +342,8 @@ class Store(Protocol):
     async def add_hub_event(self, event: HubEvent) -> None:
         """Keep something the hub saw about a node."""
 
-    async def hub_events(self, agent_id: str, *, limit: int = PAGE_MAX) -> list[HubEvent]:
-        """What the hub saw about a node, newest first."""
+    async def hub_events(self, agent_id: str, *, before: str = "", limit: int = PAGE_MAX) -> list[HubEvent]:
+        """What the hub saw about a node, newest first, older than the id ``before`` if given."""
 
     # --- the history of what nodes measured
 

@@ -14,12 +14,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from hub.rollups import TIERS, Tier
 from hub.ssh.reach import Reach
 from hub.ssh.record import Record
-from hub.store import sql_fleet, sql_history, sql_logs, sql_retention, sql_ssh, sql_work
+from hub.store import sql_fleet, sql_history, sql_like, sql_logs, sql_retention, sql_ssh, sql_work
 from hub.store.base import (
     HISTORY_ROWS_MAX,
     PAGE_MAX,
     Applies,
     IngestResult,
+    Listed,
     Step,
     StoreClosed,
     StoreStats,
@@ -120,6 +121,10 @@ class SqlStore:
             sources_refused=self.intake.samples.sources_refused_total,
         )
 
+    async def like(self, listed: Listed, beginning: str, *, limit: int) -> list[tuple[str, str]]:
+        """Ids that begin so."""
+        return await self._read(lambda c: sql_like.like(c, listed, beginning, limit))
+
     # --- the hub and its sessions
 
     async def begin_generation(self, now_ms: int) -> Hub:
@@ -138,9 +143,9 @@ class SqlStore:
         """Note a newcomer that was refused."""
         await self.writer.submit(lambda c: sql_fleet.refused_session(c, session))
 
-    async def sessions(self, agent_id: str, *, limit: int = PAGE_MAX) -> list[SessionRow]:
+    async def sessions(self, agent_id: str, *, before: str = "", limit: int = PAGE_MAX) -> list[SessionRow]:
         """An agent's sessions."""
-        return await self._read(lambda c: sql_fleet.sessions(c, agent_id, limit))
+        return await self._read(lambda c: sql_fleet.sessions(c, agent_id, before, limit))
 
     async def note_reason(self, agent_id: str, now_ms: int, reason_code: int, detail: str) -> None:
         """Note the reason of a refusal."""
@@ -210,6 +215,10 @@ class SqlStore:
         """Register a circuit."""
         return await self.writer.submit(lambda c: sql_work.add_circuit(c, circuit))
 
+    async def artifacts(self, *, after: str = "", limit: int = PAGE_MAX) -> list[Artifact]:
+        """Artifacts by digest."""
+        return await self._read(lambda c: sql_work.artifacts(c, after, limit))
+
     async def circuit(self, id_or_name: str) -> Circuit | None:
         """One circuit."""
         return await self._read(lambda c: sql_work.circuit(c, id_or_name))
@@ -217,6 +226,10 @@ class SqlStore:
     async def circuits(self, *, after: str = "", limit: int = PAGE_MAX) -> list[Circuit]:
         """Circuits by id."""
         return await self._read(lambda c: sql_work.circuits(c, after, limit))
+
+    async def set_circuit_labels(self, circuit_id: str, node_labels: dict[str, str]) -> Circuit | None:
+        """Which nodes its jobs may go to."""
+        return await self.writer.submit(lambda c: sql_work.set_circuit_labels(c, circuit_id, node_labels))
 
     # --- jobs
 
@@ -315,9 +328,9 @@ class SqlStore:
         """Keep something the hub saw."""
         await self.writer.submit(lambda c: sql_work.add_hub_event(c, event))
 
-    async def hub_events(self, agent_id: str, *, limit: int = PAGE_MAX) -> list[HubEvent]:
+    async def hub_events(self, agent_id: str, *, before: str = "", limit: int = PAGE_MAX) -> list[HubEvent]:
         """What the hub saw."""
-        return await self._read(lambda c: sql_work.hub_events(c, agent_id, limit))
+        return await self._read(lambda c: sql_work.hub_events(c, agent_id, before, limit))
 
     # --- the history of what nodes measured
 

@@ -65,14 +65,12 @@ def refused_session(connection: Connection, session: SessionRow) -> None:
     connection.execute(insert(SESSIONS), to_row(session))
 
 
-def sessions(connection: Connection, agent_id: str, limit: int) -> list[SessionRow]:
+def sessions(connection: Connection, agent_id: str, before: str, limit: int) -> list[SessionRow]:
     """An agent's sessions, newest first."""
-    rows = connection.execute(
-        select(SESSIONS)
-        .where(SESSIONS.c.agent_id == agent_id)
-        .order_by(SESSIONS.c.id.desc())
-        .limit(min(limit, PAGE_MAX))
-    )
+    query = select(SESSIONS).where(SESSIONS.c.agent_id == agent_id)
+    if before:
+        query = query.where(SESSIONS.c.id < before)
+    rows = connection.execute(query.order_by(SESSIONS.c.id.desc()).limit(min(limit, PAGE_MAX)))
     return [from_row(SessionRow, row) for row in rows.mappings()]
 
 

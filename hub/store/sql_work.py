@@ -45,6 +45,12 @@ def artifact_of(connection: Connection, sha256: str) -> Artifact | None:
     return None if row is None else from_row(Artifact, row)
 
 
+def artifacts(connection: Connection, after: str, limit: int) -> list[Artifact]:
+    """Artifacts by digest."""
+    query = select(ARTIFACTS).where(ARTIFACTS.c.sha256 > after).order_by(ARTIFACTS.c.sha256)
+    return [from_row(Artifact, row) for row in connection.execute(query.limit(min(limit, PAGE_MAX))).mappings()]
+
+
 def add_circuit(connection: Connection, circuit: Circuit) -> tuple[Circuit, bool]:
     """Register a circuit."""
     same = (CIRCUITS.c.id == circuit.id) | (CIRCUITS.c.name == circuit.name)
@@ -214,12 +220,10 @@ def add_hub_event(connection: Connection, event: HubEvent) -> None:
     connection.execute(insert(HUB_EVENTS), to_row(event))
 
 
-def hub_events(connection: Connection, agent_id: str, limit: int) -> list[HubEvent]:
+def hub_events(connection: Connection, agent_id: str, before: str, limit: int) -> list[HubEvent]:
     """What the hub saw about a node, newest first."""
-    rows = connection.execute(
-        select(HUB_EVENTS)
-        .where(HUB_EVENTS.c.agent_id == agent_id)
-        .order_by(HUB_EVENTS.c.id.desc())
-        .limit(min(limit, PAGE_MAX))
-    )
+    query = select(HUB_EVENTS).where(HUB_EVENTS.c.agent_id == agent_id)
+    if before:
+        query = query.where(HUB_EVENTS.c.id < before)
+    rows = connection.execute(query.order_by(HUB_EVENTS.c.id.desc()).limit(min(limit, PAGE_MAX)))
     return [from_row(HubEvent, row) for row in rows.mappings()]

@@ -8,6 +8,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from hub import ports
 from hub.api import nodes
+from hub.ids import uuid7
 from hub.store.records import Agent, HubEvent
 from tests.hub.api.conftest import Web
 from tests.hub.rig import Peer
@@ -178,7 +179,9 @@ async def test_events_are_paged_without_loss_though_they_came_together(web: Web)
         await connection.events(Stream.EVENTS, *(NodeEvent("n", str(number)) for number in range(20)))
         await connection.until(Acknowledged)
     await web.app[ports.STORE].add_hub_event(
-        HubEvent(id="e1", agent_id=peer.id, time_ms=1, kind="result.refused", level="warning", detail="seen by the hub")
+        HubEvent(
+            id=uuid7(1), agent_id=peer.id, time_ms=1, kind="result.refused", level="warning", detail="seen by the hub"
+        )
     )
     seen: list[str] = []
     after: str | None = ""
