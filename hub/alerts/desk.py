@@ -41,6 +41,8 @@ log = structlog.get_logger(__name__)
 
 TICK_S = 5.0
 FAILING_WINDOW_MS = 3_600_000
+KEEP_S = 30.0
+"""Between two writes, however quiet it is: a full disk can still be read."""
 WELL_S = 60.0
 """After so long without a look the hub does not call itself well."""
 LATE_TICKS = 3
@@ -101,6 +103,7 @@ class AlertDesk:
         self.trouble = Trouble()
         self._late_s = [0.0] * LATE_TICKS
         self._looked_s: float | None = None
+        self._kept_ms = 0
         self.counts = Counts()
 
     async def start(self) -> None:
@@ -152,9 +155,11 @@ class AlertDesk:
         new_id = partial(uuid7, self._clock.time_ms())
         step = engine.step(before, picture, now_ms, limits, self.book.silences(), new_id)
         made = notices(step.told, self.book.channels(), now_ms, new_id)
-        if step.watched or step.gone or step.alerts:
-            change = AlertChange(watched=step.watched, gone=step.gone, alerts=step.alerts, notices=made)
-            await self._store.alerts.keep(change)
+        if step.watched or step.gone or step.alerts or now_ms - self._kept_ms >= KEEP_S * 1000:
+            await self._store.alerts.keep(
+                AlertChange(watched=step.watched, gone=step.gone, alerts=step.alerts, notices=made, looked_at_ms=now_ms)
+            )
+            self._kept_ms = now_ms
         self.book.state = step.state
         for told in step.told:
             self._say(told)

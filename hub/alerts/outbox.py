@@ -71,6 +71,7 @@ class Outbox:
         self._channels = channels
         self._settled = settled
         self._wake = asyncio.Event()
+        self._turn = asyncio.Lock()
         self.counts = Delivered()
         self.waiting = 0
         """As of the last look."""
@@ -102,6 +103,10 @@ class Outbox:
         Raises:
             StoreError: the outbox cannot be read or written.
         """
+        async with self._turn:
+            await self._deliver()
+
+    async def _deliver(self) -> None:
         due = await self._store.alerts.due(self._clock.time_ms(), limit=AT_A_LOOK_MAX)
         by_channel: dict[str, list[Notice]] = {}
         for notice in due:

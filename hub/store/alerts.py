@@ -30,6 +30,8 @@ class AlertChange(Struct, frozen=True, kw_only=True):
     gone: Sequence[tuple[Rule, str]] = ()
     alerts: Sequence[Alert] = ()
     notices: Sequence[Notice] = ()
+    looked_at_ms: int | None = None
+    """When; kept so that a store that can only be read is noticed."""
 
 
 class FailingCircuit(Struct, frozen=True, kw_only=True):

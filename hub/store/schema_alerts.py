@@ -13,6 +13,13 @@ ALERT_RULES = Table(
     Column("limits", Text, nullable=False),
 )
 
+ALERT_LOOK = Table(
+    "alert_look",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("at_ms", BigInteger, nullable=False),
+)
+
 ALERT_WATCHED = Table(
     "alert_watched",
     METADATA,

@@ -16,6 +16,7 @@ from hub.store.rows import from_row, to_row
 from hub.store.schema import CIRCUITS, JOBS
 from hub.store.schema_alerts import (
     ALERT_CHANNELS,
+    ALERT_LOOK,
     ALERT_NOTICES,
     ALERT_RULES,
     ALERT_SILENCES,
@@ -192,6 +193,9 @@ def _keep(connection: Connection, change: AlertChange) -> None:
     for alert in change.alerts:
         connection.execute(delete(ALERTS).where(ALERTS.c.id == alert.id))
         connection.execute(insert(ALERTS), to_row(alert))
+    if change.looked_at_ms is not None:
+        connection.execute(delete(ALERT_LOOK))
+        connection.execute(insert(ALERT_LOOK), {"id": 1, "at_ms": change.looked_at_ms})
     if change.notices:
         # A channel that was removed at this very moment takes no notices.
         there = set(connection.scalars(select(ALERT_CHANNELS.c.id)))

@@ -10,8 +10,8 @@ from hub.alerts.facts import Condition, Fact, Rule
 from hub.alerts.records import Alert, AlertState, Kind, Phase, Silence
 from tests.hub.alerts.course import BAD, GOOD, Course, fact
 
-RULES = (Rule.NODE_LOST, Rule.GPU_FAULT, Rule.GPU_TEMPERATURE)
-NODES = tuple(f"n{number}" for number in range(5))
+RULES = (Rule.NODE_LOST, Rule.GPU_FAULT)
+NODES = tuple(f"n{number}" for number in range(3))
 CAUSES = ("", "degraded", "mass_drop")
 LONG_S = engine.FLAP_QUIET_S + engine.FLAP_WINDOW_S
 

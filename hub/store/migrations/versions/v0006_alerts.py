@@ -17,6 +17,12 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("rule", name=op.f("pk_alert_rules")),
     )
     op.create_table(
+        "alert_look",
+        sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("at_ms", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_alert_look")),
+    )
+    op.create_table(
         "alert_watched",
         sa.Column("rule", sa.Text(), nullable=False),
         sa.Column("subject", sa.Text(), nullable=False),
