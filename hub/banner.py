@@ -81,7 +81,7 @@ def banner(
     """
     lines = [_incident(incident, problems) for incident in incidents]
     causes = {incident.cause for incident in incidents}
-    lines += [_problem(problem) for problem in problems if problem.lasts and problem.cause not in causes]
+    lines += [_problem(problem) for problem in problems if problem.over_ms is None and problem.cause not in causes]
     told = {node_id for incident in incidents for node_id in incident.nodes}
     groups: dict[str, list[tuple[str, Ailing, Trouble]]] = {}
     for node_id, node in ailing.items():
@@ -125,8 +125,9 @@ def _group(state: str, group: Sequence[tuple[str, Ailing, Trouble]], fleet: int,
 
 def _incident(incident: Incident, problems: Sequence[Problem]) -> Line:
     """Many ways in with one cause; the hub's own trouble of that cause is the likeliest reason."""
-    own = next((problem for problem in problems if problem.cause is incident.cause), None)
-    beside = own or next(iter(problems), None)
+    then = [problem for problem in problems if problem.explains(incident.since_ms)]
+    own = next((problem for problem in then if problem.cause is incident.cause), None)
+    beside = own or next(iter(then), None)
     if own is not None:
         cause, remedy = f"probably this side: {own.sentence}", own.remedy
     elif beside is not None:

@@ -258,7 +258,7 @@ OUTSIDE = {
 
 def _outside(facts: Facts, ladder: Ladder) -> Why:
     cause = ladder.cause
-    ours = [problem for problem in facts.problems if problem.cause is cause]
+    ours = [problem for problem in facts.problems if problem.cause is cause and problem.explains(ladder.at_ms)]
     target = str(facts.reach.target or "its address")
     if cause is Cause.HOST_KEY_CHANGED and facts.reach.cause is cause:
         way = fallback_cause(facts)

@@ -279,15 +279,16 @@ def _fallback(facts: Facts) -> Iterator[Trouble]:
 def fallback_cause(facts: Facts) -> Why:
     """Why the way in is broken, as far as that is known."""
     reach = facts.reach
-    alike = next((problem for problem in facts.problems if problem.cause is reach.cause), None)
+    began_ms = reach.broken_since_ms or 0
+    if reach.cause in AUTHENTICATION and facts.doctor is not None and facts.doctor.at_ms >= began_ms:
+        return _charted(facts, facts.doctor)
+    alike = next((one for one in facts.problems if one.cause is reach.cause and one.explains(began_ms)), None)
     if alike is not None:
         since = facts.at(alike.since_ms)
         return Why(cause=f"probably on this side: {alike.sentence}, since {since}", remedy=alike.remedy, certain=False)
     if reach.cause is Cause.HOST_KEY_CHANGED:
         return _another_host(facts)
     if reach.cause in AUTHENTICATION:
-        if facts.doctor is not None and facts.doctor.at_ms >= (reach.broken_since_ms or 0):
-            return _charted(facts, facts.doctor)
         return Why(
             cause="the node's sshd does not take the hub's key, and from here its reasons look alike: the key is "
             "missing there, stands on one line with another, or a mode or owner is wrong",

@@ -212,4 +212,7 @@ class Memory:
             since_ms, _ = self._since.get(finding, (now_ms, now_ms))
             self._since[finding] = (since_ms, now_ms)
         self._since = {f: times for f, times in self._since.items() if now_ms - times[1] <= self._forget_ms}
-        return [Problem(f.cause, f.sentence, since_ms, f in findings) for f, (since_ms, _) in self._since.items()]
+        return [
+            Problem(f.cause, f.sentence, since_ms, None if f in findings else seen_ms)
+            for f, (since_ms, seen_ms) in self._since.items()
+        ]

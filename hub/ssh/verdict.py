@@ -69,8 +69,12 @@ class Problem(Struct, frozen=True):
     cause: Cause
     sentence: str
     since_ms: int
-    lasts: bool = True
-    """Still found at the last look; False: made good since, and told a while for what it may explain."""
+    over_ms: int | None = None
+    """When it was last found, once it is made good; None while it lasts."""
+
+    def explains(self, at_ms: int) -> bool:
+        """Whether something that began then may come of it: nothing that began after it was over does."""
+        return self.over_ms is None or at_ms <= self.over_ms
 
     @property
     def remedy(self) -> str:

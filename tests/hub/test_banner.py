@@ -1,5 +1,7 @@
 """The fleet's banner: alike is one line, the hub's own side stands first, and nothing likely is certain."""
 
+import msgspec
+
 from hub.banner import LINES_MAX, Ailing, banner
 from hub.facts import Severity, Trouble
 from hub.ssh.cause import Cause
@@ -88,8 +90,17 @@ def test_another_problem_at_the_same_time_is_no_reason() -> None:
 
 
 def test_what_was_made_good_is_no_line() -> None:
-    over = Problem(Cause.HOST_KEY_UNKNOWN, "known_hosts was gone; it was written anew", T0, lasts=False)
+    over = Problem(Cause.HOST_KEY_UNKNOWN, "known_hosts was gone; it was written anew", T0, over_ms=T0)
     assert banner({}, fleet=6, incidents=[], problems=[over]) == []
+
+
+def test_what_was_over_before_is_no_reason_of_what_began_later() -> None:
+    over = msgspec.structs.replace(REPLACED, over_ms=T0 - 1)
+    (line,) = banner({}, fleet=6, incidents=[incident()], problems=[over])
+    assert line.cause == "not known; the hub found nothing wrong with itself"
+    still = msgspec.structs.replace(REPLACED, over_ms=T0)
+    (line,) = banner({}, fleet=6, incidents=[incident()], problems=[still])
+    assert line.ours
 
 
 def test_no_more_lines_than_somebody_can_read() -> None:

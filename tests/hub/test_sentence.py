@@ -201,6 +201,8 @@ def test_where_nobody_is_let_in_the_cause_stays_unknown() -> None:
     assert "cause not known: ssh does not let the hub in to look, rung 4 of 12 (login)" in said.cause
     assert "ssh-key doctor" in said.remedy
     replaced = Problem(Cause.IDENTITY_REFUSED, "the hub's key was replaced: SHA256:a before, SHA256:b now", HEARD_MS)
+    over = msgspec.structs.replace(replaced, over_ms=HEARD_MS)
+    assert "replaced" not in sentence(msgspec.structs.replace(known, problems=(over,))).cause, "it broke after that"
     ours = sentence(msgspec.structs.replace(known, problems=(replaced,)))
     assert "the hub's key was replaced" in ours.cause
     assert ours.remedy == replaced.remedy
