@@ -210,6 +210,10 @@ class HubProcess:
         """The bearer of the hub's operator."""
         return (self.folder / "admin-token").read_text().strip()
 
+    def login_link(self) -> str:
+        """An address that logs a browser in, once."""
+        return str(json.loads(self.call("POST", "/api/v1/login-links", {}))["url"])
+
     def token(self, uses: int) -> str:
         """A fresh enrolment token."""
         made = json.loads(self.call("POST", "/api/v1/enroll-tokens", {"uses": uses, "ttl_s": 86_400}))

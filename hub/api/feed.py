@@ -62,6 +62,8 @@ class Feed:
         self._pictures: dict[str, JobPicture] = {}
         self._nodes_dirty: set[str] = set()
         self._readings_dirty: set[str] = set()
+        self._rows: dict[str, msgspec.Raw] = {}
+        """Each node's row as last told, encoded: what a page that comes now is told of two thousand of them."""
         self._told_s: dict[str, float] = {}
         """When each node's picture was last told."""
         self._jobs_dirty: set[str] = set()
@@ -155,16 +157,20 @@ class Feed:
         match message:
             case NodeChanged(node=node):
                 (self._nodes_dirty if message.of_state else self._readings_dirty).add(node.id)
+                if message.of_state:
+                    self._rows.pop(node.id, None)
                 if message.jobs and self._pictures:
                     self._jobs_dirty.update(item.job for item in node.progress if item.job in self._pictures)
             case NodeGone(agent_id=agent_id):
                 self._nodes_dirty.add(agent_id)
                 self._readings_dirty.discard(agent_id)
+                self._rows.pop(agent_id, None)
             case JobChanged(job=job):
                 self._jobs_changed.add(job.id)
             case IncidentsChanged():
                 self._incidents_dirty = True
             case Resync():
+                self._rows.clear()
                 await self._load()
                 for viewer in self._viewers:
                     viewer.start_over()
@@ -178,8 +184,10 @@ class Feed:
     async def _board(self, seq: int, viewer: Viewer) -> bytes:
         rows = list[msgspec.Raw]()
         for number, node in enumerate(self._app[ports.REGISTRY].nodes()):
-            rows.append(msgspec.Raw(msgspec.json.encode(board.row(self._app, node))))
-            await self._breathe(number)
+            if (known := self._rows.get(node.id)) is None:
+                known = self._rows[node.id] = msgspec.Raw(msgspec.json.encode(board.row(self._app, node)))
+                await self._breathe(number)
+            rows.append(known)
         whole = board.LiveBoard(
             seq=seq,
             stream=viewer.stream,
@@ -345,7 +353,8 @@ class Feed:
         return _said("node", models.LiveNode(seq=0, id=agent_id, node=view))
 
     def _row(self, node: Node) -> Said:
-        return _said("row", board.LiveRow(seq=0, id=node.id, row=board.row(self._app, node)))
+        row = self._rows[node.id] = msgspec.Raw(msgspec.json.encode(board.row(self._app, node)))
+        return _said("row", board.LiveRow(seq=0, id=node.id, row=row))  # type: ignore[arg-type]  # encoded already
 
     def _readings(self, node: Node) -> Said:
         return _said("readings", board.LiveReadings(seq=0, readings=board.readings(node)))

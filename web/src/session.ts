@@ -21,7 +21,9 @@ export function may(least: Role): boolean {
   return !!who && (RANK[who.role] ?? -1) >= (RANK[least] ?? 0);
 }
 
+/** Both at once: whoever is not logged in hears nothing, and whoever is sees the fleet a round trip earlier. */
 export async function begin(): Promise<void> {
+  live.start();
   try {
     welcome(await api.get("/api/v1/me"));
   } catch (error) {

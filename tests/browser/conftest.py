@@ -1,0 +1,27 @@
+"""One browser for all tests of a process; a hub and its fleet for each file."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.world import AXE, SHELL, World, browser_path, launch, world
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    program = browser_path()
+    if program is None:
+        pytest.skip("a browser is missing: apt-get install chromium")
+    if not SHELL.exists() or not AXE.exists():
+        pytest.skip("npm is missing: the page is not built")
+    with sync_playwright() as playwright:
+        browser = launch(playwright, program)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def hub(browser: Browser) -> Iterator[World]:
+    with world(browser) as made:
+        yield made
