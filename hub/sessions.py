@@ -33,6 +33,8 @@ from wire.reasons import Reason
 log = structlog.get_logger(__name__)
 
 SWEEP_S = 1.0
+ENDS_MAX = 10_000
+"""Ends of sessions that wait for the store. Of more, the row ends when the node's next session, or the hub, begins."""
 """Between two looks at who is late."""
 
 
@@ -74,6 +76,8 @@ class Sessions:
         self._sweep_s = min(SWEEP_S, config.lost_after_s / 4)
         self._stopping = False
         self._noting: asyncio.Task[None] | None = None
+        self._ends: dict[str, tuple[int, int, str]] = {}
+        """What the store did not take of ended sessions: when and why, by session."""
         self._offers = KeyOffers()
         self.traffic = Traffic()
         self._company = Company(clock, self.traffic)
@@ -136,7 +140,13 @@ class Sessions:
                 life.check_time(now_s)
             self._entrance.forget_old(now_s)
             if self._noting is None or self._noting.done():
-                self._noting = asyncio.create_task(self._note_remarks())
+                self._noting = asyncio.create_task(self._note_late())
+
+    async def _note_late(self) -> None:
+        """Write down what had to wait."""
+        for session_id in list(self._ends):
+            await self._note_end(session_id)
+        await self._note_remarks()
 
     async def _note_remarks(self) -> None:
         """Keep with the nodes what the hub remarked about them."""
@@ -330,10 +340,21 @@ class Sessions:
             del self._lives[life.agent_id]
         if not life.opened:
             return
+        if len(self._ends) < ENDS_MAX:
+            self._ends[life.session_id] = (self._clock.time_ms(), life.reason, life.detail)
+            await self._note_end(life.session_id)
+
+    async def _note_end(self, session_id: str) -> None:
+        """A full disk does not make a session last for ever: its end is kept until the store takes it."""
+        end = self._ends.get(session_id)
+        if end is None:
+            return
         try:
-            await self._store.close_session(life.session_id, self._clock.time_ms(), life.reason, life.detail)
+            await self._store.close_session(session_id, *end)
         except StoreError as error:
-            log.warning("a session's end could not be written down", session=life.session_id, error=str(error))
+            log.warning("a session's end could not be written down yet", session=session_id, error=str(error))
+        else:
+            self._ends.pop(session_id, None)
 
 
 class _Missing:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 
 from hub.ids import uuid7
 from hub.store.base import PAGE_MAX
@@ -12,6 +12,7 @@ from hub.store.schema import AGENTS, ENROLL_TOKENS, HUB, SESSIONS
 from wire.reasons import Reason
 
 SESSION_LEFT_OPEN = "the hub stopped without closing it"
+SESSION_FOLLOWED = "its end could not be written down before the next began"
 
 
 def begin_generation(connection: Connection, now_ms: int) -> Hub:
@@ -37,7 +38,14 @@ def begin_generation(connection: Connection, now_ms: int) -> Hub:
 
 
 def open_session(connection: Connection, session: SessionRow, agent: Agent) -> None:
-    """A session and what its hello said."""
+    """A session and what its hello said. An earlier one whose end could not be written down ends here."""
+    connection.execute(
+        update(SESSIONS)
+        .where(SESSIONS.c.agent_id == agent.id, SESSIONS.c.closed_at_ms.is_(None))
+        .values(
+            closed_at_ms=session.opened_at_ms, reason_code=int(Reason.CONNECTION_LOST), reason_detail=SESSION_FOLLOWED
+        )
+    )
     connection.execute(insert(SESSIONS), to_row(session))
     row = to_row(agent)
     said = ("name", "boot_id", "epoch", "version", "capabilities")
@@ -75,10 +83,10 @@ def sessions(connection: Connection, agent_id: str, before: str, limit: int) -> 
 
 
 def note_reason(connection: Connection, agent_id: str, now_ms: int, reason_code: int, detail: str) -> None:
-    """The agent's last reason."""
+    """The agent's last reason, unless a later one is known."""
     connection.execute(
         update(AGENTS)
-        .where(AGENTS.c.id == agent_id)
+        .where(AGENTS.c.id == agent_id, func.coalesce(AGENTS.c.last_reason_at_ms, 0) <= now_ms)
         .values(last_reason_code=reason_code, last_reason_detail=detail, last_reason_at_ms=now_ms)
     )
 

@@ -16,10 +16,11 @@ from websockets.typing import Subprotocol
 from hub import ports
 from hub.app import ALL_SESSIONS
 from hub.clones import TAKEOVERS_MAX
-from hub.entrance import SESSIONS_BURST, SESSIONS_PER_S
+from hub.entrance import SESSIONS_BURST
 from hub.ids import uuid7
 from hub.liveness import NodeState
-from hub.store.records import Agent
+from hub.store.records import Agent, SessionRow
+from hub.store.sql import SqlStore
 from tests.hub.rig import Connection, Peer, RunningHub, dial, numbered, random_bytes, running_hub
 from wire.codec import encode
 from wire.frames import (
@@ -40,6 +41,8 @@ from wire.reasons import Reason
 from wire.status import NodeStatus
 
 NEWS = NodeEvent("some.thing", "happened")
+SLOWLY_PER_S = 0.02
+"""However slow the machine is, a burst of sessions is over before the next is allowed."""
 
 
 @pytest.fixture
@@ -65,6 +68,29 @@ async def test_an_agent_is_online_with_its_status_and_its_events_are_stored_once
         await connection.events(Stream.EVENTS, NEWS, first=3)
         await connection.acknowledged(Stream.EVENTS, 3)
     assert [event.seq for event in await hub.store.node_events(peer.id)] == [3, 2, 1]
+
+
+async def test_an_end_the_store_could_not_take_is_written_down_when_it_can(hub: RunningHub) -> None:
+    trigger = "CREATE TRIGGER failing BEFORE UPDATE ON sessions BEGIN SELECT RAISE(ABORT, 'as a full disk does'); END"
+    assert isinstance(hub.store, SqlStore)
+    peer = await hub.enroll()
+    async with peer.connect() as connection:
+        await connection.status(NodeStatus(hostname="h1"))
+        await hub.store.writer.submit(lambda c: c.exec_driver_sql(trigger))
+        connection.session.say_bye(Reason.GOODBYE, "maintenance")
+        await connection.flush()
+        await connection.closed()
+    await _no_session(hub)
+    assert [row.closed_at_ms async for row in _rows(hub, peer)] == [None]
+    await hub.store.writer.submit(lambda c: c.exec_driver_sql("DROP TRIGGER failing"))
+    async with asyncio.timeout(20):
+        while [row.reason_detail async for row in _rows(hub, peer)] != ["maintenance"]:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.01)
+
+
+async def _rows(hub: RunningHub, peer: Peer) -> AsyncIterator[SessionRow]:
+    for row in await hub.store.sessions(peer.id):
+        yield row
 
 
 async def test_a_session_that_ends_leaves_its_reason_on_the_node_also_after_a_restart(tmp_path: Path) -> None:
@@ -417,7 +443,10 @@ async def test_one_address_leaves_room_for_the_handshakes_of_others(tmp_path: Pa
         assert hub.app[ALL_SESSIONS].unauthenticated < 8
 
 
-async def test_an_agent_that_begins_anew_for_ever_is_slowed_down_and_writes_no_more(hub: RunningHub) -> None:
+async def test_an_agent_that_begins_anew_for_ever_is_slowed_down_and_writes_no_more(
+    hub: RunningHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hub.entrance.SESSIONS_PER_S", SLOWLY_PER_S)
     hostile, honest = await hub.enroll("hostile"), await hub.enroll("honest")
     for _ in range(SESSIONS_BURST):
         async with hostile.connect():
@@ -425,7 +454,7 @@ async def test_an_agent_that_begins_anew_for_ever_is_slowed_down_and_writes_no_m
     async with hostile.connect(await_welcome=False) as connection:
         refused = await connection.until(RefusedByHub)
         assert refused.reason_code == Reason.OVERLOADED
-        assert 0.0 < refused.wait_s <= 1.0 / SESSIONS_PER_S
+        assert 0.0 < refused.wait_s <= 1.0 / SLOWLY_PER_S
     async with honest.connect() as connection:
         await _still_heard(connection)
 

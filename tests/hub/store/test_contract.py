@@ -137,11 +137,11 @@ async def test_an_end_that_comes_late_ends_its_own_session_and_is_not_the_nodes_
             id=name, agent_id=agent.id, opened_at_ms=opened_at_ms, generation=1, remote="r", boot_id="b", epoch=EPOCH
         )
         await store.open_session(row, agent)
-    left, new = (row for name in ("s", "t") for row in await store.sessions(agent.id) if row.id == name)
+    new, left = sorted(await store.sessions(agent.id), key=lambda row: -row.opened_at_ms)
     assert (left.closed_at_ms, left.reason_code, new.closed_at_ms) == (20, Reason.CONNECTION_LOST, None)
     await store.close_session("t", 30, 1, "stopped")
     await store.close_session("s", 9, 17, "slow")
-    (left,) = (row for row in await store.sessions(agent.id) if row.id == "s")
+    left = min(await store.sessions(agent.id), key=lambda row: row.opened_at_ms)
     assert (left.closed_at_ms, left.reason_code) == (9, 17)
     stored = await store.agent(agent.id)
     assert stored is not None
