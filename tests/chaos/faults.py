@@ -244,14 +244,17 @@ def of_machine(fleet: Fleet, machine: Machine, rng: random.Random, chaos: Chaos,
 
 
 def descriptors_taken(machine: Machine) -> Heal:
-    """The process may open almost nothing more."""
+    """The process may open almost nothing more. One that had only just begun ends of it; as by systemd, it is started anew."""
     pid = machine.pid
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     highest = max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir())
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + DESCRIPTORS_SPARE, limits[1]))
 
     def heal() -> None:
-        if psutil.pid_exists(pid):
+        process = machine.daemon.process
+        if process is not None and not process.running:
+            machine.restart()
+        elif psutil.pid_exists(pid):
             resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
 
     return heal
