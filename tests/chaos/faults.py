@@ -244,7 +244,7 @@ def of_machine(fleet: Fleet, machine: Machine, rng: random.Random, chaos: Chaos,
 
 
 def descriptors_taken(machine: Machine) -> Heal:
-    """The process may open almost nothing more. One that had only just begun ends of it; as by systemd, it is started anew."""
+    """The process may open almost nothing more. One that ends of it while it begins is started anew, as by systemd."""
     pid = machine.pid
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     highest = max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir())
