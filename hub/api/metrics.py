@@ -24,7 +24,7 @@ from prometheus_client.core import (
 from prometheus_client.process_collector import ProcessCollector
 
 from hub import bus, ports, verify
-from hub.api import feed, keeping_metrics, log_follow, models, node_metrics, ssh_metrics
+from hub.api import alert_metrics, feed, keeping_metrics, log_follow, models, node_metrics, ssh_metrics
 from hub.api.artifacts import UPLOADS, UPLOADS_MAX
 from hub.api.route import Answer, Route
 from hub.api.scrapes import READERS_MAX, SCRAPES, Pieces
@@ -109,6 +109,7 @@ class Scrape:
         yield from self._fleet()
         yield from self._viewers()
         yield from ssh_metrics.families(self._app)
+        yield from alert_metrics.families(self._app)
         skipped = CounterMetricFamily("provewire_log_records_skipped", "Passed over in streams of readers too slow.")
         skipped.add_metric((), self._app[log_follow.LOG_FOLLOWERS].skipped)
         yield skipped
