@@ -28,10 +28,10 @@ import uvloop
 from aiohttp import hdrs, web
 
 from hub import api, ports
-from hub.api import login
 from hub.alerts.desk import AlertDesk
 from hub.alerts.levels import Queues
 from hub.alerts.sealed import PURPOSE
+from hub.api import login
 from hub.api.errors import Handler
 from hub.bus import Bus
 from hub.clock import Clock, SystemClock
@@ -308,10 +308,10 @@ async def _help(app: web.Application) -> Help:
     """What helps nodes back; a rotation that was cut off is found again."""
     config, clock, store, registry = app[ports.CONFIG], app[ports.CLOCK], app[ports.STORE], app[ports.REGISTRY]
     ssh = app[ports.SSH]
-    keys = KeyDesk(ssh=ssh, store=store, clock=clock, registry=registry, messenger=app[ports.SESSIONS])
+    keys = KeyDesk(ssh=ssh, clock=clock, registry=registry, messenger=app[ports.SESSIONS])
     rotator = Rotator(keys=keys, registry=registry, clock=clock)
     await rotator.start()
-    recovery = Recovery(ssh=ssh, store=store, clock=clock, registry=registry)
+    recovery = Recovery(ssh=ssh, registry=registry)
     unasked = Unasked(
         config=config, clock=clock, registry=registry, watch=app[ports.SSH_WATCH], recovery=recovery, store=store
     )

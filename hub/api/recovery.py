@@ -19,10 +19,10 @@ from hub.api.ssh_key_models import (
     recovered_view,
     recovery_preview,
 )
-from hub.api.ssh_keys import BUSY, CONFLICT, INVALID, TOLD, helping, other_key, refusal
+from hub.api.ssh_keys import BUSY, CONFLICT, INVALID, helping, other_key, refusing
 from hub.ssh.book import Asked
 from hub.ssh.install import Installed, Plan, Way
-from hub.ssh.recovery import Action, Recovered, RecoveryPlan, RecoveryRefused
+from hub.ssh.recovery import Action, Recovered, RecoveryPlan
 
 INSTALL_KEY = "install-key"
 ACTIONS = (*(action.value for action in Action), INSTALL_KEY)
@@ -44,17 +44,13 @@ async def preview(request: web.Request) -> web.Response:
     via_key, wheel = other_key(request, body.via_key), other_key(request, body.wheel)
     if body.action not in ACTIONS:
         raise Problem(INVALID, "invalid", f"action must be one of {', '.join(ACTIONS)}, not {shortened(body.action)}")
-    try:
+    with refusing():
         if body.action == INSTALL_KEY:
             plan = await helps.keys.plan(node.id, who, via_key=via_key, via_user=body.via_user, mend=body.mend)
             return answer(_key_preview(helps.installs.keep((plan,)), plan))
         recovery = await helps.recovery.plan(
             node.id, Action(body.action), via_key=via_key, via_user=body.via_user, wheel=wheel
         )
-    except RecoveryRefused as error:
-        raise Problem(CONFLICT, "recovery_refused", str(error)) from None
-    except TOLD as error:
-        raise refusal(error) from None
     return answer(recovery_preview(helps.recoveries.keep(recovery), recovery))
 
 
@@ -76,17 +72,13 @@ async def recover(request: web.Request) -> web.Response:
     """Do what a preview showed."""
     body = await read_body(request, SshConfirmRequest)
     helps, who = helping(request), asked(request, body.asked_by)
-    try:
+    with refusing():
         if body.token in helps.installs:
             (plan, *_) = helps.installs.take(body.token)
             made = await request.app[UNDISTURBED].finish(helps.keys.apply(plan, who))
             return answer(_key_installed(made))
         recovery = helps.recoveries.take(body.token)
         done = await request.app[UNDISTURBED].finish(_recover(request.app, recovery, who))
-    except RecoveryRefused as error:
-        raise Problem(CONFLICT, "recovery_refused", str(error)) from None
-    except TOLD as error:
-        raise refusal(error) from None
     return answer(recovered_view(done))
 
 

@@ -4,6 +4,8 @@ Another key than the hub's own is a file on the hub's machine: to name one takes
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 
@@ -37,6 +39,7 @@ from hub.ssh.help import ROTATE, Help
 from hub.ssh.install import Plan
 from hub.ssh.keys import KeyRefused, NotLookedAt
 from hub.ssh.previews import PreviewGone
+from hub.ssh.recovery import RecoveryRefused
 from hub.ssh.rotation import RotationDamaged
 from hub.ssh.targets import TargetRefused
 
@@ -50,6 +53,18 @@ STEPS = (
     "the old key is taken out of the nodes' files, each proved by one more login",
     "what stops half-way is gone on with by asking again, also after a restart of the hub",
 )
+
+
+REFUSALS: dict[type[Exception], tuple[HTTPStatus, str]] = {
+    TargetRefused: (INVALID, "invalid"),
+    KeyRefused: (CONFLICT, "key_refused"),
+    RotationDamaged: (CONFLICT, "key_refused"),
+    RecoveryRefused: (CONFLICT, "recovery_refused"),
+    NoWayIn: (CONFLICT, "no_way_in"),
+    PreviewGone: (CONFLICT, "preview_gone"),
+    NotLookedAt: (CONFLICT, "not_looked_at"),
+    Busy: (BUSY, "busy"),
+}
 
 
 def helping(request: web.Request) -> Help:
@@ -70,25 +85,15 @@ def other_key(request: web.Request, text: str) -> Path | None:
     return Path(text)
 
 
-def refusal(error: Exception) -> Problem:
-    """What went wrong on the way, as an answer."""
-    match error:
-        case TargetRefused():
-            return Problem(INVALID, "invalid", str(error))
-        case KeyRefused() | RotationDamaged():
-            return Problem(CONFLICT, "key_refused", str(error))
-        case NoWayIn():
-            return Problem(CONFLICT, "no_way_in", str(error))
-        case PreviewGone():
-            return Problem(CONFLICT, "preview_gone", str(error))
-        case NotLookedAt():
-            return Problem(CONFLICT, "not_looked_at", f"{error} (attempt {error.record.id})")
-        case Busy():
-            return Problem(BUSY, "busy", str(error), {hdrs.RETRY_AFTER: "10"})
-    raise error
-
-
-TOLD = (TargetRefused, KeyRefused, RotationDamaged, NoWayIn, PreviewGone, NotLookedAt, Busy)
+@contextmanager
+def refusing() -> Iterator[None]:
+    """What goes wrong on the way becomes an answer."""
+    try:
+        yield
+    except tuple(REFUSALS) as error:
+        status, code = REFUSALS[type(error)]
+        detail = f"{error} (attempt {error.record.id})" if isinstance(error, NotLookedAt) else str(error)
+        raise Problem(status, code, detail, {hdrs.RETRY_AFTER: "10"} if status is BUSY else {}) from None
 
 
 async def get_keys(request: web.Request) -> web.Response:
@@ -98,20 +103,16 @@ async def get_keys(request: web.Request) -> web.Response:
         keys = await helps.keys.own_keys()
     except KeyRefused:
         keys = []
-    try:
+    with refusing():
         return answer(keys_view(keys, await helps.rotator.progress()))
-    except TOLD as error:
-        raise refusal(error) from None
 
 
 async def doctor(request: web.Request) -> web.Response:
     """Look why a node does not take the hub's key; changes nothing there."""
     node, body = find_node(request), await read_body(request, SshDoctorRequest)
     via_key, who = other_key(request, body.via_key), asked(request, body.asked_by)
-    try:
+    with refusing():
         chart = await helping(request).keys.look(node.id, who, via_key=via_key, via_user=body.via_user)
-    except TOLD as error:
-        raise refusal(error) from None
     return answer(chart_view(node.id, chart))
 
 
@@ -131,10 +132,8 @@ async def preview_install(request: web.Request) -> web.Response:
             except (NotLookedAt, NoWayIn, Busy) as error:
                 return node_id, str(error)
 
-    try:
+    with refusing():
         made = await asyncio.gather(*(one(node_id) for node_id in body.nodes or sorted(known)))
-    except TOLD as error:
-        raise refusal(error) from None
     plans = tuple(item for item in made if isinstance(item, Plan))
     left = dict(item for item in made if not isinstance(item, Plan))
     token = helps.installs.keep(plans)
@@ -145,21 +144,17 @@ async def install(request: web.Request) -> web.Response:
     """Do what a preview showed: one canary first where it is at many nodes."""
     body = await read_body(request, SshConfirmRequest)
     helps, who = helping(request), asked(request, body.asked_by)
-    try:
+    with refusing():
         plans = helps.installs.take(body.token)
         made = await request.app[UNDISTURBED].finish(helps.keys.apply_all(plans, who))
-    except TOLD as error:
-        raise refusal(error) from None
     return answer(SshInstalledAll([installed_view(one) for one in made]))
 
 
 async def preview_rotation(request: web.Request) -> web.Response:
     """What a rotation would do."""
     helps = helping(request)
-    try:
+    with refusing():
         progress = await helps.rotator.progress()
-    except TOLD as error:
-        raise refusal(error) from None
     token = helps.rotations.keep(ROTATE)
     told = RotationPreview(token=token, steps=list(STEPS), nodes=progress.nodes, without_way=list(progress.without_way))
     return answer(told)
@@ -169,11 +164,9 @@ async def rotate(request: web.Request) -> web.Response:
     """Begin a rotation, or go on with the one that is not done."""
     body = await read_body(request, SshConfirmRequest)
     helps, who = helping(request), asked(request, body.asked_by)
-    try:
+    with refusing():
         helps.rotations.take(body.token)
         progress = await request.app[UNDISTURBED].finish(helps.rotator.advance(who))
-    except TOLD as error:
-        raise refusal(error) from None
     view = rotation_view(progress)
     assert view is not None  # noqa: S101 - one was begun
     return answer(view)

@@ -219,6 +219,11 @@ class Book:
         self._changed(node_id)
         return after
 
+    async def note(self, node_id: str, kind: str, detail: str, level: str = "info") -> None:
+        """Keep with a node what was done there."""
+        await self._store.add_hub_event(self._event(node_id, kind, detail, level))
+        log.info("done at a node", node=node_id, kind=kind, detail=detail)
+
     def _lock(self, node_id: str) -> asyncio.Lock:
         return self._locks.setdefault(node_id, asyncio.Lock())
 

@@ -12,7 +12,6 @@ import structlog
 from msgspec import Struct
 
 from hub.clock import Clock
-from hub.ids import uuid7
 from hub.registry import Registry
 from hub.ssh import identity
 from hub.ssh.book import Asked
@@ -25,8 +24,6 @@ from hub.ssh.scripts import read_keys, sections
 from hub.ssh.streams import shown
 from hub.ssh.symptoms import Symptom
 from hub.ssh.targets import USER_DEFAULT
-from hub.store.base import Store
-from hub.store.records import HubEvent
 from wire.frames import Capability, KeyInstalled
 
 log = structlog.get_logger(__name__)
@@ -35,7 +32,6 @@ SESSION_S = 20.0
 """For an agent to answer; it waits for its disk."""
 AT_ONCE_MAX = 4
 """Nodes worked on at the same time, once the canary is through."""
-SHOWN_CHARS = 400
 PATH_CHARS_MAX = 1024
 
 
@@ -70,9 +66,8 @@ class OwnKey(Struct, frozen=True):
 class KeyDesk:
     """Plans and does installations."""
 
-    def __init__(self, *, ssh: SshDesk, store: Store, clock: Clock, registry: Registry, messenger: Messenger) -> None:
+    def __init__(self, *, ssh: SshDesk, clock: Clock, registry: Registry, messenger: Messenger) -> None:
         self.ssh = ssh
-        self._store = store
         self._clock = clock
         self._registry = registry
         self._messenger = messenger
@@ -130,7 +125,7 @@ class KeyDesk:
             via_user=via_user,
         )
         if not record.ok:
-            raise NotLookedAt(_why(record), record)
+            raise NotLookedAt(record.why, record)
         try:
             found = sections(record.stdout.decode("utf-8", "surrogateescape"))
             # In a thread: what a node says may be large, and is its own choice.
@@ -264,8 +259,7 @@ class KeyDesk:
                 )
                 attempts.append(record.id)
                 if not record.ok:
-                    why = _why(record)
-                    return await self._told(plan, asked, ok=False, sentence=why, attempts=attempts)
+                    return await self._told(plan, asked, ok=False, sentence=record.why, attempts=attempts)
                 backup = _backup(record)
         return await self._prove(plan, asked, backup, attempts, proof_key)
 
@@ -299,7 +293,7 @@ class KeyDesk:
             plan,
             asked,
             ok=False,
-            sentence=f"the login with the hub's key does not work: {_why(proof)}",
+            sentence=f"the login with the hub's key does not work: {proof.why}",
             backup=backup,
             attempts=attempts,
             symptoms=symptoms,
@@ -320,7 +314,7 @@ class KeyDesk:
         write = plan.write
         what = "" if write is None else f" {write.path} from {write.sum_before[:12]} to {write.sum_after[:12]};"
         kept = f" {backup} is as it was;" if backup else ""
-        await self.note(
+        await self.ssh.book.note(
             plan.node_id,
             "ssh.key_install",
             f"{asked}: by {plan.way.value};{what}{kept} {sentence}",
@@ -335,13 +329,6 @@ class KeyDesk:
             attempts=tuple(attempts),
             symptoms=symptoms,
         )
-
-    async def note(self, node_id: str, kind: str, detail: str, level: str = "info") -> None:
-        """Keep with a node what was done there."""
-        now_ms = self._clock.time_ms()
-        event = HubEvent(id=uuid7(now_ms), agent_id=node_id, time_ms=now_ms, kind=kind, level=level, detail=detail)
-        await self._store.add_hub_event(event)
-        log.info("ssh keys", node=node_id, kind=kind, detail=detail)
 
     # --- at many
 
@@ -396,13 +383,6 @@ def checked_key(path: Path) -> identity.Identity:
     if not looked.usable:
         raise KeyRefused(f"--via-key: {looked.detail}")
     return looked
-
-
-def _why(record: Record) -> str:
-    """Why an attempt failed, in its own words first."""
-    said = shown(record.stderr).strip()
-    words = said.splitlines()[-1][:SHOWN_CHARS] if said else record.cause.value.replace("_", " ")
-    return f"{words} ({record.remedy})" if record.remedy else words
 
 
 def _backup(record: Record) -> str:

@@ -5,6 +5,10 @@ import shlex
 from msgspec import Struct
 
 from hub.ssh.cause import Cause
+from hub.ssh.streams import shown
+
+WHY_CHARS_MAX = 400
+"""Of ssh's own words."""
 
 
 class Origin(Struct, frozen=True, kw_only=True):
@@ -71,6 +75,13 @@ class Record(Struct, frozen=True, kw_only=True):
     def way_works(self) -> bool:
         """Whether the login worked, whatever became of the command."""
         return self.began or self.remote_exit_code is not None
+
+    @property
+    def why(self) -> str:
+        """Why it failed: the last of ssh's own words first, then what to do."""
+        said = shown(self.stderr).strip()
+        words = said.splitlines()[-1][:WHY_CHARS_MAX] if said else self.cause.value.replace("_", " ")
+        return f"{words} ({self.remedy})" if self.remedy else words
 
     @property
     def pasteable(self) -> str:

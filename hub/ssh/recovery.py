@@ -12,11 +12,8 @@ from enum import StrEnum
 from pathlib import Path
 
 import msgspec
-import structlog
 from msgspec import Struct
 
-from hub.clock import Clock
-from hub.ids import uuid7
 from hub.registry import Registry
 from hub.ssh import recovery_scripts
 from hub.ssh.book import Asked
@@ -24,10 +21,6 @@ from hub.ssh.desk import SshDesk
 from hub.ssh.record import Record
 from hub.ssh.scripts import sections
 from hub.ssh.streams import shown
-from hub.store.base import Store
-from hub.store.records import HubEvent
-
-log = structlog.get_logger(__name__)
 
 DEADLINE_S = 90.0
 UPGRADE_S = 540.0
@@ -134,10 +127,8 @@ def wheel_version(path: Path) -> str:
 class Recovery:
     """Plans recoveries and does them."""
 
-    def __init__(self, *, ssh: SshDesk, store: Store, clock: Clock, registry: Registry) -> None:
+    def __init__(self, *, ssh: SshDesk, registry: Registry) -> None:
         self._ssh = ssh
-        self._store = store
-        self._clock = clock
         self._registry = registry
 
     async def plan(
@@ -261,14 +252,8 @@ class Recovery:
         detail = f"{asked}: {result.sentence}"
         if result.provers_lost:
             detail += f"; provers lost: {', '.join(str(process.pid) for process in result.provers_lost)}"
-        await self._note(plan.node_id, f"ssh.{plan.action.value}", detail, level)
+        await self._ssh.book.note(plan.node_id, f"ssh.{plan.action.value}", detail, level)
         return result
-
-    async def _note(self, node_id: str, kind: str, detail: str, level: str) -> None:
-        now_ms = self._clock.time_ms()
-        event = HubEvent(id=uuid7(now_ms), agent_id=node_id, time_ms=now_ms, kind=kind, level=level, detail=detail)
-        await self._store.add_hub_event(event)
-        log.info("recovery", node=node_id, kind=kind, detail=detail)
 
 
 def _wheel(path: Path) -> bytes:
@@ -289,8 +274,7 @@ def _result(plan: RecoveryPlan, record: Record) -> Recovered:
     said = [found[name] for name in ("enrol", "upgrade", "restart", "logs") if found.get(name)]
     gone = lost(before, after) if "after" in found else ()
     if not record.way_works:
-        words = shown(record.stderr).strip().splitlines()
-        sentence = f"{words[-1] if words else record.cause.value.replace('_', ' ')} ({record.remedy})"
+        sentence = record.why
     elif plan.action is Action.FETCH_LOGS:
         sentence = "the logs were read"
     else:

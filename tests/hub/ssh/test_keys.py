@@ -27,7 +27,6 @@ def keys_of(all_: Fleet) -> KeyDesk:
     app = all_.hub.app
     return KeyDesk(
         ssh=all_.desk,
-        store=all_.hub.store,
         clock=app[ports.CLOCK],
         registry=app[ports.REGISTRY],
         messenger=app[ports.SESSIONS],
