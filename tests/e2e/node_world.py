@@ -5,6 +5,7 @@ Made of namespaces, for which root is needed. The network is this machine's, so 
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -45,6 +46,11 @@ class NodeWorld(Agent):
         home: of its root, where that is not a folder of its own.
         wheel: what it has installed, in a virtual environment of its own; else it runs this tree.
     """
+
+    dead_words = "it does not run, and nothing supervises it"
+    """What the hub says of its killed agent."""
+    again_words = "neither agent nor supervisor runs; started again by "
+    """What the hub says when it has started it again."""
 
     def __init__(self, rig: Rig, name: str = "node-a", home: Path | None = None, wheel: Path | None = None) -> None:
         # Kernels that this machine has built already are not built once more for every node.
@@ -131,6 +137,13 @@ class NodeWorld(Agent):
             if ours and process.info["status"] != psutil.STATUS_ZOMBIE:
                 found.append(process.pid)
         return found
+
+    def kill_agent(self) -> None:
+        """With the supervisor: nothing here starts an agent again."""
+        for kind in ("supervise", "agent"):
+            for pid in self.processes(kind):
+                os.kill(pid, signal.SIGKILL)
+        until(lambda: not self.processes("agent"), "the agent to be gone")
 
     def _mine(self) -> Iterable[int]:
         """Processes that may be of this world."""

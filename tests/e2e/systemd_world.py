@@ -107,6 +107,8 @@ class SystemdNode(NodeWorld):
     """One node; its agent, its worker and its sshd are units."""
 
     wheel: Path
+    dead_words = "its unit is inactive (dead), result signal: restart it"
+    again_words = "systemctl restart provewire-agent: done"
 
     def __init__(self, rig: Rig, wheel: Path, name: str = "node-a") -> None:
         self.root = rig.folder / name
@@ -188,6 +190,12 @@ class SystemdNode(NodeWorld):
     def processes(self, kind: str) -> list[int]:
         """The living processes of one kind."""
         return [pid for pid, words in self._inside().items() if words[1:3] == ["/opt/provewire/bin/provewire", kind]]
+
+    def kill_agent(self) -> None:
+        """And have systemd not start it again."""
+        for pid in self.processes("agent"):
+            os.kill(pid, signal.SIGKILL)
+        self.systemctl("stop", "provewire-agent")
 
     def _mine(self) -> Iterable[int]:
         return self._inside()

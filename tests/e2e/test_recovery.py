@@ -3,7 +3,7 @@
 import os
 import shutil
 import signal
-from importlib.metadata import version
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from tests.e2e.rig import Hub, Rig, catch_in_mid_proof, until
 from tests.hub.ssh.sshd import make_key
 
 pytestmark = [needs_node_world, pytest.mark.timeout(300)]
+
+OLDER, NEWER = "0.0.1", "0.0.2"
 
 
 @pytest.fixture
@@ -43,8 +45,8 @@ def recovered(hub: Hub, node: str, action: str, **more: Any) -> dict[str, Any]:
     return done
 
 
-def test_a_proof_runs_through_every_repair(rig: Rig, hub: Hub) -> None:
-    node = NodeWorld(rig).join(hub)
+def test_a_proof_runs_through_every_repair(rig: Rig, hub: Hub, wheel_of: Callable[[str], Path]) -> None:
+    node = NodeWorld(rig, wheel=wheel_of(OLDER)).join(hub)
     node_id = hub.nodes()[node.name]["id"]
     hub.register()
     operators_key = make_key(node.world / "operator")
@@ -83,12 +85,17 @@ def test_a_proof_runs_through_every_repair(rig: Rig, hub: Hub) -> None:
     node.wait_agent(after)
     hub.wait_node(node.name)
     unharmed()
-    # Its logs, an upgrade to what it has already, and another key for the hub.
+    # Its logs, an upgrade for good and once, and another key for the hub.
     assert "started anew, as asked" in recovered(hub, node_id, "fetch-logs")["output"]
-    wheel = node.world / f"provewire-{version('provewire')}-py3-none-any.whl"
-    wheel.write_bytes(b"what it has already is not installed again")
     agent = node.wait_agent(0)
-    done = recovered(hub, node_id, "upgrade", wheel=str(wheel))
+    assert hub.nodes()[node.name]["version"] == OLDER
+    done = recovered(hub, node_id, "upgrade", wheel=str(wheel_of(NEWER)))
+    assert done["ok"], done
+    assert f"provewire {NEWER} is installed now" in done["output"]
+    agent = node.wait_agent(agent)
+    until(lambda: hub.nodes()[node.name]["version"] == NEWER, "the newer agent")
+    unharmed()
+    done = recovered(hub, node_id, "upgrade", wheel=str(wheel_of(NEWER)))
     assert done["ok"], done
     assert "already" in done["sentence"]
     assert node.processes("agent") == [agent]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hub.ssh.selfcheck import DESCRIPTORS_SHARE
+from tests.e2e.page import no_page, page
 from tests.e2e.rig import Hub, Rig, until
-from tests.hub.api.browser import MISSING, browser_path, tab
 from tests.hub.ssh.sshd import free_port, make_key, needs_sshd
 
 pytestmark = needs_sshd
@@ -23,7 +23,7 @@ NAMED = {
     "control_path_unusable": "for control sockets, was gone; made anew",
     "ssh_missing": "cannot be started: No such file or directory",
 }
-BANNER = "document.querySelector('#incidents').textContent"
+BANNER = "document.querySelector('.banners').innerText"
 
 
 def problems(hub: Hub) -> dict[str, str]:
@@ -67,13 +67,9 @@ async def test_each_fault_of_the_hubs_own_side_is_named_while_every_node_is_well
     hub.call("PUT", f"nodes/{node['id']}/ssh", body)
     until(lambda: hub.call("GET", "incidents")["examined_at_ms"], "the hub to look at its own side")
     assert problems(hub).keys().isdisjoint(NAMED)
-    browser_there = browser_path()
-    if browser_there is None:
-        pytest.skip(MISSING)
-    async with tab(browser_there) as browser:
-        await browser.look(width=1280, height=900)
-        await browser.open(hub.call("POST", "login-links")["url"])
-        await browser.until("document.querySelector('#link-text')?.textContent === 'live'")
+    if reason := no_page():
+        pytest.skip(reason)
+    async with page(hub) as browser:
         break_everything(hub, program, runtime)
         for words in NAMED.values():
             await browser.until(f"{BANNER}.includes({words!r})")

@@ -5,12 +5,14 @@ and the same sentence. The hub says it whole, with what it means; what is wrong 
 """
 
 import asyncio
+import json
 import os
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +20,16 @@ import psutil
 import pytest
 
 from tests.e2e.node_world import NodeWorld, needs_node_world
+from tests.e2e.page import no_page, page
 from tests.e2e.rig import PROVEWIRE, ROOT, Rig, catch_in_mid_proof, until
-from tests.hub.api.browser import MISSING, browser_path, tab
+from tests.e2e.systemd_world import SystemdNode
 from tests.hub.ssh.sshd import make_key
 
 pytestmark = [needs_node_world, pytest.mark.timeout(420)]
 
 DENIED = "root@127.0.0.1: Permission denied (publickey)."
 INCIDENT = "3 of 3 nodes, one cause: identity refused"
+REMEDY = "The server took none of the keys offered."
 COMMAND_S = 120.0
 OK, INTERNAL = 0, 6
 
@@ -37,7 +41,8 @@ def public_of(path: Path) -> str:
 class Story:
     """A hub, three nodes, and an operator at the hub's command line with a key of their own."""
 
-    def __init__(self, rig: Rig) -> None:
+    def __init__(self, rig: Rig, wheel: Path | None) -> None:
+        self.rig = rig
         self.hub = rig.hub(
             PROVEWIRE_SSH_RUNTIME_DIR=str(rig.folder / "r"),
             PROVEWIRE_HEARTBEAT_S="1",
@@ -49,7 +54,8 @@ class Story:
         self.folder = rig.folder
         self.hub_key = self.hub.folder / "ssh" / "id_ed25519"
         self.key = make_key(rig.folder / "operator")
-        self.missing, self.fused, self.wrapped = (NodeWorld(rig, f"node-{name}") for name in "abc")
+        self.missing, self.wrapped = NodeWorld(rig, "node-a"), NodeWorld(rig, "node-c")
+        self.fused = NodeWorld(rig, "node-b") if wheel is None else SystemdNode(rig, wheel, "node-b")
         self.nodes = (self.missing, self.fused, self.wrapped)
         self.workers: dict[str, int] = {}
 
@@ -100,17 +106,12 @@ class Story:
         return {step["rung"]: step for step in told["steps"]}
 
     def kill_agents(self) -> None:
-        """The supervisors too: nothing on the nodes starts an agent again."""
         for node in self.nodes:
-            for kind in ("supervise", "agent"):
-                for pid in node.processes(kind):
-                    os.kill(pid, signal.SIGKILL)
-        for node in self.nodes:
-            until(lambda node=node: not node.processes("agent"), "the agents to be gone")  # type: ignore[misc]
+            node.kill_agent()
 
 
-def test_the_story(rig: Rig) -> None:
-    story = Story(rig)
+def test_the_story(rig: Rig, wheel_of: Callable[[str], Path], no_systemd: str) -> None:
+    story = Story(rig, None if no_systemd else wheel_of(version("provewire")))
     hub = story.hub
     story.missing.authorized_keys.write_text(f"{public_of(story.key)}\n")
     hub.register()
@@ -128,7 +129,8 @@ def test_the_story(rig: Rig) -> None:
     known_before_it_is_needed(story)
     story.kill_agents()
     lost_and_told(story)
-    shown_on_the_page(story)
+    if not no_page():
+        asyncio.run(shown_on_the_page(story))
     let_in_again(story)
     helped_back(story)
 
@@ -175,7 +177,7 @@ def lost_and_told(story: Story) -> None:
         (record,) = story.hub.call("GET", f"nodes/{story.id(node)}/ssh/attempts?limit=1")["attempts"]
         assert record["cause"] == "identity_refused"
         assert DENIED in record["stderr"]
-        assert record["remedy"].startswith("The server took none of the keys offered.")
+        assert record["remedy"].startswith(REMEDY)
         assert "Offering public key" in record["verbose"]
         assert record["origin"]["asked_by"] == "hub"
         assert shlex.split(record["command"])[0] == "ssh"
@@ -185,36 +187,20 @@ def lost_and_told(story: Story) -> None:
     one_incident(story)
 
 
-def shown_on_the_page(story: Story) -> None:
-    program = browser_path()
-    if program is None:
-        return  # tests of the page itself say that a browser is missing
-    link = story.hub.call("POST", "login-links")["url"]
-    names = [node.name for node in story.nodes]
-
-    async def read() -> tuple[str, list[str], str]:
-        async with tab(program) as browser:
-            await browser.look(width=1280, height=900)
-            await browser.open(link)
-            await browser.until("document.querySelectorAll('#nodes .reach').length === 3")
-            await browser.until("!document.querySelector('#incidents').hidden")
-            banner = await browser.ask("document.querySelector('#incidents').innerText")
-            rows = await browser.ask("[...document.querySelectorAll('#nodes tr')].map((row) => row.innerText)")
-            await browser.ask("document.querySelector('#nodes .reach').click()")
-            await browser.until("document.querySelector('#reach').textContent.includes('Offering public key')")
-            dialog = await browser.ask("document.querySelector('#reach').textContent")
-            assert browser.complaints == []
-            return banner, rows, dialog
-
-    banner, rows, dialog = asyncio.run(read())
-    assert INCIDENT in banner
-    assert "The hub found nothing wrong with its own side." in banner
-    for name in names:
-        (row,) = [row for row in rows if name in row]
-        assert "fallback broken: Permission denied (publickey)" in row
-        assert "login: identity refused" in row
-    assert DENIED in dialog
-    assert "The server took none of the keys offered." in dialog
+async def shown_on_the_page(story: Story) -> None:
+    async with page(story.hub) as browser:
+        await browser.until("document.querySelectorAll('main tbody tr').length === 3")
+        await browser.until(f"document.querySelector('.banners').innerText.includes({json.dumps(INCIDENT)})")
+        rows = await browser.ask("[...document.querySelectorAll('main tbody tr')].map((row) => row.innerText)")
+        for node in story.nodes:
+            (row,) = [row for row in rows if node.name in row]
+            assert "Permission denied (publickey)" in row
+            await browser.ask(f"location.hash = '/nodes/{story.id(node)}'")
+            await browser.until("document.body.innerText.includes('Offering public key')")
+            text = await browser.ask("document.body.innerText")
+            for words in (node.name, "fallback broken: Permission denied (publickey)", DENIED, REMEDY):
+                assert words in text
+        assert browser.complaints == []
 
 
 def let_in_again(story: Story) -> None:
@@ -252,16 +238,16 @@ def helped_back(story: Story) -> None:
         steps = story.ladder(node)
         assert steps["provers"]["state"] == "ok"
         assert steps["provers"]["sentence"] == "alive: 1 worker; leave them alone"
-        assert steps["agent"]["sentence"] == "it does not run, and nothing supervises it"
+        assert steps["agent"]["sentence"] == node.dead_words
         assert story.hub.nodes()[node.name]["state"] == "lost", "a look makes nobody online"
         preview = story.say("recover", node.name, "restart-agent")
         assert "nothing was done" in preview
         assert not node.processes("agent")
         done = story.say("recover", node.name, "restart-agent", "--yes")
         assert "every prover that was there before is there still" in done, done
-        assert "neither agent nor supervisor runs; started again by " in done, done
+        assert node.again_words in done, done
         story.hub.wait_node(node.name)
-        assert len(node.processes("supervise")) == 1
+        assert len(node.processes("agent")) == 1
     for node in story.nodes:
         kinds = {
             event["kind"]
@@ -270,6 +256,6 @@ def helped_back(story: Story) -> None:
         assert {"ssh.key_install", "ssh.restart-agent"} <= kinds, kinds
 
 
-def test_a_browser_is_there_for_the_story() -> None:
-    if browser_path() is None:
-        pytest.skip(MISSING)
+def test_a_browser_and_a_systemd_are_there_for_the_story(no_systemd: str) -> None:
+    if reason := no_systemd or no_page():
+        pytest.skip(reason)
