@@ -144,7 +144,7 @@ ROUTES = (
             signature="cd" * 64,
         ),
         answers={HTTPStatus.CREATED: Answer("Known from now on", models.Enrolled)},
-        problems=(HTTPStatus.UNPROCESSABLE_ENTITY,),
+        problems=(HTTPStatus.UNAUTHORIZED, HTTPStatus.UNPROCESSABLE_ENTITY),
         open_=True,
     ),
     Route(
