@@ -26,6 +26,8 @@ COMMANDS = {
     "supervise": "cli.supervise",
     "enroll": "cli.enroll",
     "login": "cli.login",
+    "nodes": "cli.nodes",
+    "node": "cli.node",
     "logs": "cli.node_logs",
     "ssh": "cli.ssh_run",
     "ssh-target": "cli.ssh_target",
