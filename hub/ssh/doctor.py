@@ -16,6 +16,7 @@ from hub.ssh.doctor_options import Seen, limit
 from hub.ssh.doctor_sshd import Sshd, read_sshd
 from hub.ssh.symptoms import Kind, Symptom
 
+EVERYBODYS = "leave this folder, which is everybody's, as it is: name a file elsewhere as sshd's AuthorizedKeysFile"
 OTHERS_WRITE = 0o022
 GROUP_WRITES = 0o020
 READABLE = 0o044
@@ -217,14 +218,15 @@ def _modes(place: Place, section: str, *, strict: bool) -> list[Symptom]:
         if bits(mode) & OTHERS_WRITE:
             # Debian's sshd forgives a group that is the user's own; others do not.
             forgiven = bits(mode) & OTHERS_WRITE == GROUP_WRITES and group == gid and gid == uid != "0"
+            everybodys = mode[9:10] in {"t", "T"}
             found.append(
                 Symptom(
                     kind=Kind.MODES,
                     what=f"others may write it (mode {bits(mode):04o}): sshd then takes no key from it"
                     + (", except Debian's where the group is the user's own" if forgiven else ""),
                     where=path,
-                    repair=f"chmod go-w {path}",
-                    installer=path in {place.path, place.path.rpartition("/")[0], place.home},
+                    repair=EVERYBODYS if everybodys else f"chmod go-w {path}",
+                    installer=not everybodys and path in {place.path, place.path.rpartition("/")[0], place.home},
                     blocks=strict and not forgiven,
                     evidence=row,
                 )

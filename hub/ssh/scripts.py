@@ -169,8 +169,8 @@ real=$(readlink -f "$f" 2>/dev/null || echo "$f")
 d=${f%/*}
 own() { if [ "$(id -u)" = 0 ] && [ "$u" != root ]; then chown "$u" "$@"; fi; }
 [ -d "$d" ] || { mkdir -p "$d" && own "$d"; } || exit 1
-chmod go-w "$d" || exit 1
-case "$d" in "$h"/*) chmod go-w "$h" || exit 1 ;; esac
+[ -k "$d" ] || chmod go-w "$d" || exit 1
+case "$d" in "$h"/*) [ -k "$h" ] || chmod go-w "$h" || exit 1 ;; esac
 now=$( (sha256sum "$f" 2>/dev/null || echo none) | cut -d' ' -f1)
 if [ "$now" != "$1" ]; then echo 'the file was changed meanwhile; nothing was written' >&2; exit 75; fi
 t=$d/.authorized_keys.provewire.$$
@@ -190,7 +190,8 @@ sync "$d" 2>/dev/null || sync
 echo written
 """
 """Writes the file that arrives on standard input, base64, if it still is what was read (``$1``) and is whole (``$2``):
-beside, synced, renamed; a copy of the old one stays. Modes up to the home directory lose what sshd objects to."""
+beside, synced, renamed; a copy of the old one stays. Modes up to the home directory lose what sshd objects to,
+but those of a folder that is everybody's, as /tmp is."""
 
 
 def read_keys(path: str = "", user: str = "") -> str:

@@ -70,6 +70,14 @@ def test_a_key_is_written_beside_the_old_one_whole_and_private(sh: str, keys: Pa
     assert {path.name for path in keys.parent.iterdir()} == {"authorized_keys", backup.name}
 
 
+def test_a_folder_that_is_everybodys_stays_so(sh: str, keys: Path) -> None:
+    keys.touch()
+    keys.parent.chmod(0o1777)
+    done = write(sh, keys, digest(b""), f"{HUB}\n")
+    assert done.returncode == 0, done.stderr
+    assert keys.parent.stat().st_mode & 0o7777 == 0o1777
+
+
 def test_a_first_key_makes_the_file(sh: str, keys: Path) -> None:
     keys.parent.rmdir()
     done = write(sh, keys, "none", f"{HUB}\n")
