@@ -164,7 +164,8 @@ def test_modes_above_the_home_do_not_matter_unless_the_file_lies_outside() -> No
 
 def test_a_folder_that_is_everybodys_is_not_to_be_shut() -> None:
     outside = "-rw------- 1000 1000 /open/keys\ndrwxrwxrwt 0 0 /open\ndrwxr-xr-x 0 0 /\n1000 1000"
-    found = chart(modes=outside, where=f"/open/keys\nu\n{HOME}\n", sshd="authorizedkeysfile /open/keys\nstrictmodes yes")
+    sshd = "authorizedkeysfile /open/keys\nstrictmodes yes"
+    found = chart(modes=outside, where=f"/open/keys\nu\n{HOME}\n", sshd=sshd)
     symptom = only(found, Kind.MODES)
     assert (symptom.where, symptom.blocks, symptom.installer) == ("/open", True, False)
     assert "chmod" not in symptom.repair

@@ -1,5 +1,8 @@
 """Recoveries with a whole hub and real sshds: previews bound to what is done, refusals, provers compared."""
 
+import re
+import shutil
+import subprocess
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -55,6 +58,25 @@ def test_only_a_wheel_of_ours_upgrades(name: str) -> None:
 def test_what_comes_from_outside_is_quoted_in_a_script() -> None:
     script = recovery_scripts.upgrade("a b'; rm -rf /.whl", "0" * 64, "1")
     assert "name='a b'\"'\"'; rm -rf /.whl'" in script
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        recovery_scripts.RESTART_AGENT,
+        recovery_scripts.RE_ENROL,
+        recovery_scripts.fetch_logs(),
+        recovery_scripts.upgrade("provewire-1-py3-none-any.whl", "0" * 64, "1"),
+    ],
+    ids=["restart", "re-enrol", "logs", "upgrade"],
+)
+def test_a_script_is_what_its_preview_shows_and_a_shell_understands_it(script: str) -> None:
+    assert all(char.isprintable() or char == "\n" for char in script), "no control character hides in it"
+    for sh in filter(None, map(shutil.which, ("sh", "dash", "bash"))):
+        assert subprocess.run([sh, "-n"], input=script, text=True, check=False, timeout=20).returncode == 0
+    functions = set(re.findall(r"^(\w+)\(\)", script, re.MULTILINE))
+    called = set(re.findall(r"\b(?:timeout \S+|sudo -n|limited|within \S+) (\w+)", script))
+    assert called.isdisjoint(functions), "only a program can be run under another"
 
 
 @needs_sshd
