@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.browser.world import AXE, SHELL, World, browser_path, launch, world
+from tests.browser.world import AXE, SHELL, WAIT_MS, World, browser_path, launch, world
 
 
 @pytest.fixture(scope="session")
@@ -15,6 +15,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("a browser is missing: apt-get install chromium")
     if not SHELL.exists() or not AXE.exists():
         pytest.skip("npm is missing: the page is not built")
+    expect.set_options(timeout=WAIT_MS)
     with sync_playwright() as playwright:
         browser = launch(playwright, program)
         yield browser

@@ -5,7 +5,6 @@ import json
 import secrets
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from typing import Any
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, Playwright, Request, Response
 
 from bench.harness import Process
-from tests.e2e.rig import ROOT, Hub, Rig
+from tests.e2e.rig import ROOT, Hub, Rig, until
 
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
@@ -158,19 +157,13 @@ class World:
         argv = ["-m", "bench.swarm", "--hub", self.hub.url, "--token-file", str(token), "--count", str(count)]
         argv += ["--name", name, "--seed", str(secrets.randbelow(10**6)), "--dial-over-s", "0.5", *options]
         with Process(argv, self.rig.folder / f"{name}.log", orders=True) as process:
-            deadline_s = time.monotonic() + WAIT_MS / 1000
-            while f"{count} of {count} open" not in process.text():
+
+            def there() -> bool:
                 process.check()
-                assert time.monotonic() < deadline_s, process.text()[-2000:]
-                select_briefly()
+                return f"{count} of {count} open" in process.text()
+
+            until(there, f"{count} nodes called {name}")
             yield process
-
-
-def select_briefly() -> None:
-    """Let another process get on."""
-    import select  # noqa: PLC0415 - only here
-
-    select.select([], [], [], 0.05)
 
 
 @contextmanager

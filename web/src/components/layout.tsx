@@ -1,6 +1,7 @@
 // The frame around every view: where one can go, whether the hub is heard, who one is.
 
 import { useSignal } from "@preact/signals";
+import { type ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { activeKeys, useKeys } from "../keys";
 import { downSinceMs, link as liveLink } from "../live";
@@ -33,13 +34,22 @@ export function Page() {
       <LinkDown />
       <main id="main" ref={main} tabIndex={-1}>
         {place === null ? (
-          <p class="empty">There is nothing at this address. <a href={link("/")}>The fleet</a> is there.</p>
+          <Nothing title="Not found">There is nothing at this address. <a href={link("/")}>The fleet</a> is there.</Nothing>
         ) : allowed ? (
           <place.view.draw key={place.view.path} params={place.params} query={place.query} />
         ) : (
-          <p class="empty">Your role, {me.value?.role}, does not show this; an admin can change it.</p>
+          <Nothing title={place.view.title}>Your role, {me.value?.role}, does not show this; an admin can change it.</Nothing>
         )}
       </main>
+    </>
+  );
+}
+
+function Nothing({ title, children }: { title: string; children: ComponentChildren }) {
+  return (
+    <>
+      <h1>{title}</h1>
+      <p class="empty">{children}</p>
     </>
   );
 }

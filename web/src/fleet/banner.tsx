@@ -58,6 +58,6 @@ function Summary() {
   if (warn > 0) {
     return <p class="banner" data-severity="warn"><strong><span class="symbol" aria-hidden="true" />{`${plural(warn, "node")} of ${all} with a warning.`}</strong></p>;
   }
-  const unseen = info > 0 ? ` ${info === all ? "None was" : `${info} were not`} seen yet.` : "";
-  return <p class="banner" data-severity="ok"><strong><span class="symbol" aria-hidden="true" />{info === all ? "" : `${all - info} of ${plural(all, "node")} well.`}{unseen}</strong></p>;
+  const noted = info > 0 ? `; ${info} with a note` : "";
+  return <p class="banner" data-severity="ok"><strong><span class="symbol" aria-hidden="true" />{`${all - info} of ${plural(all, "node")} well${noted}.`}</strong></p>;
 }

@@ -11,7 +11,7 @@ import { forgetSaved, save, saved } from "./saved";
 const SEVERITIES = [
   ["bad", "bad"],
   ["warn", "warnings"],
-  ["info", "not seen"],
+  ["info", "notes"],
   ["ok", "well"],
 ] as const;
 const LABELS_SHOWN = 100;
