@@ -158,6 +158,8 @@ function sayView(): void {
 }
 
 async function sayViewNow(): Promise<void> {
+  // Not before the hub is told: it tells all jobs anew only to who did not see them, and a view may follow another.
+  if (!jobsInView.peek()) store.jobs.value = null;
   if (stream === "") return;
   const shown = { nodes: hidden.peek() ? [] : [...rowsInView.peek()], node: nodeInView.peek(), jobs: jobsInView.peek() };
   try {
@@ -176,6 +178,6 @@ effect(() => {
   void rowsInView.value;
   void hidden.value;
   if (store.wholeNode.peek()?.id !== whole) store.wholeNode.value = null;
-  if (!jobsInView.value) store.jobs.value = null;
+  void jobsInView.value;
   sayView();
 });

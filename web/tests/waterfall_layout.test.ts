@@ -47,6 +47,15 @@ describe("a job's waterfall", () => {
     expect(bars.map((one) => one.kind).slice(0, 2)).toEqual(["wait", "bad"]);
   });
 
+  it("lets a proof begin early enough for its phases when the hub heard of it late", () => {
+    const won = attempt(1, { outcome: "done", assigned_at_ms: 1000, started_at_ms: 1400, ended_at_ms: 1500 });
+    const bars = jobBars(job({ state: "done", ended_at_ms: 1500, timings_ms: { key: 300 }, attempts: [won] }));
+    expect(told(bars).slice(-2)).toEqual([
+      ["takes and fetches its inputs", 1000, 1200],
+      ["key", 1200, 1500],
+    ]);
+  });
+
   it("shows the phases that were seen while it runs, the last of them open", () => {
     const running = attempt(1, { assigned_at_ms: 1100, started_at_ms: 1200 });
     let seen = withPhase([], "key", 1100);

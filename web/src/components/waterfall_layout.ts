@@ -65,9 +65,10 @@ function attemptBars(attempt: TimedAttempt, job: TimedJob, seen: readonly SeenPh
   const whole = bar(name, well ? "prove" : "bad", attempt.assigned_at_ms, attempt.ended_at_ms, 0, told);
   const startedMs = attempt.started_at_ms;
   if (startedMs === null) return [whole];
-  const bars = [whole, bar("takes and fetches its inputs", "fetch", attempt.assigned_at_ms, startedMs, 1)];
+  const provesMs = attempt.outcome === "done" ? beginning(attempt, startedMs, job.timings_ms) : startedMs;
+  const bars = [whole, bar("takes and fetches its inputs", "fetch", attempt.assigned_at_ms, provesMs, 1)];
   if (attempt.outcome === "done") {
-    let atMs = startedMs;
+    let atMs = provesMs;
     for (const [phase, tookMs] of Object.entries(job.timings_ms)) {
       bars.push(bar(phase, phase === "verify" ? "verify" : "prove", atMs, atMs + tookMs, 1));
       atMs += tookMs;
@@ -82,6 +83,13 @@ function attemptBars(attempt: TimedAttempt, job: TimedJob, seen: readonly SeenPh
     });
   }
   return bars;
+}
+
+/** The hub hears a little late that a proof began; a proof that was over sooner than its phases took began before. */
+function beginning(attempt: TimedAttempt, heardMs: number, timings: Readonly<Record<string, number>>): number {
+  const tookMs = Object.values(timings).reduce((sum, one) => sum + one, 0);
+  const latestMs = attempt.ended_at_ms === null ? heardMs : attempt.ended_at_ms - tookMs;
+  return Math.max(attempt.assigned_at_ms, Math.min(heardMs, latestMs));
 }
 
 function bar(label: string, kind: BarKind, startMs: number, endMs: number | null, depth: 0 | 1 = 0, detail = ""): Bar {

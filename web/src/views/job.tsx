@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ActionDialog } from "../components/action";
+import { labelsText } from "../circuits/words";
 import { CopyButton } from "../components/copy_button";
 import { useFetched } from "../components/fetched";
 import { RawText } from "../components/raw_text";
@@ -156,6 +157,7 @@ function Facts({ job }: { job: Job }) {
     ["id", job.id],
     ["circuit", job.circuit_id],
     ["priority", String(job.priority)],
+    ["goes only to nodes with", labelsText(job.node_labels) || null],
     ["handed in", stamp(job.created_at_ms)],
     ["began", job.started_at_ms === null ? null : stamp(job.started_at_ms)],
     ["ended", job.ended_at_ms === null ? null : stamp(job.ended_at_ms)],

@@ -1,0 +1,310 @@
+"""A node's view in a real browser: what is wrong and why, without reload; a key put right from the page.
+
+The node is a world of its own: its agent and worker, an sshd, eight cards by a fake driver's library, and a daemon that
+says what a cuzk-daemon would say. Its strings are hostile, and stay text.
+"""
+
+import json
+import re
+import shlex
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.agent.sensors.cuzk.fake_daemon import FakeDaemon, daemon
+from tests.agent.sensors.cuzk.fake_engine import FakeEngine
+from tests.agent.sensors.fake_nvml.library import FakeNvml
+from tests.browser.world import PHONE, WAIT_MS, Watched, World
+from tests.e2e.node_world import NodeWorld, needs_node_world
+from tests.e2e.rig import until
+from tests.hub.ssh.sshd import make_key
+
+pytestmark = needs_node_world
+
+HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+ESCAPES = "\x1b[31mred\x1b[2J"
+JOB = "ps-porep-1000-7-4411"
+SEEN_MS = 10_000.0
+"""For what has to come from a process on a busy machine; the page's own part is far below a second."""
+expect.set_options(timeout=WAIT_MS)
+
+
+@dataclass
+class Site:
+    """The node and everything on it that a test moves."""
+
+    world: World
+    node: NodeWorld
+    nvml: FakeNvml
+    engine: FakeEngine
+    cuzk: FakeDaemon
+    log: Path
+    id: str
+
+    @property
+    def view(self) -> str:
+        return f"/nodes/{self.id}"
+
+    @property
+    def hub_key(self) -> Path:
+        return self.world.hub.folder / "ssh" / "id_ed25519"
+
+    @contextmanager
+    def shown(self, role: str = "admin", query: str = "", **options: Any) -> Iterator[tuple[Page, Watched]]:
+        with self.world.open(f"{self.view}{query}", role, **options) as watched:
+            expect(watched.page.locator(".top h1")).to_have_text(self.node.name)
+            yield watched.page, watched
+
+    def say(self, **fields: str) -> None:
+        """One line in the node's log file."""
+        with self.log.open("a") as file:
+            file.write(f"{json.dumps(fields)}\n")
+
+
+@pytest.fixture(scope="module")
+def site(hub: World) -> Iterator[Site]:
+    nvml = FakeNvml(hub.rig.folder / "scenario")
+    nvml.set("1 throttle 32")
+    engine = FakeEngine(time.monotonic)
+    engine.submit(JOB)
+    engine.run_partition(JOB, 0)
+    log = hub.rig.folder / "app.log"
+    log.write_text("from before\n")
+    with daemon(engine.status) as cuzk:
+        node = NodeWorld(hub.rig, "gpu-7")
+        cards = {name: nvml.environ[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO")}
+        node.has_environment({**cards, "FAKE_NVML_NAME": f"NVIDIA {HOSTILE}"[:90]})
+        banner = node.world / "banner"
+        banner.write_text(f"{HOSTILE}{ESCAPES}\n")
+        node.configure_sshd(f"Banner {banner}")
+        node.join(hub.hub, "--cuzk", f"127.0.0.1:{cuzk.port}", "--cuzk-grpc", "off", "--log-file", str(log))
+        yield Site(hub, node, nvml, engine, cuzk, log, hub.hub.nodes()["gpu-7"]["id"])
+
+
+def section(page: Page, heading: str) -> Locator:
+    """A part of the view, by its heading."""
+    return page.locator("section").filter(has=page.get_by_role("heading", name=heading, exact=True))
+
+
+def is_text_only(page: Page) -> None:
+    """What nodes say made no element and ran nothing."""
+    assert page.evaluate("document.querySelectorAll('main img, main script, main iframe, dialog img').length") == 0
+    assert "owned" not in page.title()
+
+
+def test_the_view_says_what_is_wrong_and_changes_without_reload(site: Site) -> None:
+    with site.shown() as (page, watched):
+        card = page.get_by_role("article", name="GPU 2:")
+        expect(card).to_contain_text("ok", timeout=SEEN_MS)
+        site.nvml.set("2 xid 79")
+        expect(card).to_contain_text("1 XID, last 79", timeout=SEEN_MS)
+        expect(page.get_by_role("article", name="GPU 1:")).to_contain_text("throttled: software thermal")
+        expect(card.get_by_role("heading")).to_contain_text(f"NVIDIA {HOSTILE}"[:60])
+        before = len(watched.requests)
+        site.nvml.set("3 lost 1")
+        expect(page.locator(".verdict")).to_contain_text("GPU 3 lost since", timeout=SEEN_MS)
+        expect(page.get_by_role("article", name="GPU 3:")).to_contain_text("lost")
+        expect(page.locator(".top")).to_contain_text("What to do:")
+        expect(page.locator(".lights")).to_contain_text("Heard from")
+        expect(page.locator(".lights")).to_contain_text("Proving")
+        site.nvml.set("3 lost 0")
+        expect(page.locator(".verdict")).not_to_contain_text("GPU 3 lost", timeout=SEEN_MS)
+        assert not [url for url in watched.requests[before:] if url.split("#")[0].endswith("/")], "it was loaded anew"
+        is_text_only(page)
+
+
+def test_another_engine_is_seen_partition_by_partition_and_kept_when_it_is_gone(site: Site) -> None:
+    with site.shown() as (page, _):
+        panel = page.get_by_role("article", name="Engine cuzk")
+        expect(panel).to_contain_text("1 of 4 partitions", timeout=SEEN_MS)
+        expect(panel.get_by_role("table", name=f"Partitions of job {JOB}").get_by_role("row")).to_have_count(4)
+        expect(panel).to_contain_text("worker 0 on GPU 0")
+        expect(panel).to_contain_text("memory budget")
+        site.engine.run_partition(JOB, 1)
+        expect(panel).to_contain_text("2 of 4 partitions", timeout=SEEN_MS)
+        site.cuzk.stop()
+        expect(panel).to_contain_text("does not run", timeout=SEEN_MS)
+        expect(panel).to_contain_text("what follows is of then")
+        expect(panel).to_contain_text("2 of 4 partitions")
+        site.cuzk.start()
+        expect(panel).not_to_contain_text("does not run", timeout=SEEN_MS)
+
+
+def test_charts_go_from_a_live_minute_to_ninety_days(site: Site) -> None:
+    with site.shown(query="?range=1m") as (page, _):
+        use = page.get_by_role("img", name="GPU use:")
+        expect(page.locator(".chart canvas").first).to_be_visible()
+        until(lambda: "GPU 0 57 %" in (use.get_attribute("aria-label") or ""), "the live reading in the chart")
+        with page.expect_response(lambda answer: "/metrics?" in answer.url) as waited:
+            page.get_by_role("button", name="90 days").click()
+        told = waited.value.json()
+        assert told["to_ms"] - told["from_ms"] == pytest.approx(90 * 86_400_000, abs=60_000)
+        assert len(told["times_ms"]) <= 600
+        expect(page.get_by_role("button", name="90 days")).to_have_attribute("aria-pressed", "true")
+        assert page.evaluate("location.hash").endswith("?range=90d")
+        assert page.locator(".chart").count() >= 10
+
+
+def test_a_broken_way_in_is_told_whole_and_the_key_is_put_right_from_the_page(site: Site) -> None:
+    operators = make_key(site.node.world / "operator")
+    fused = f"{public_of(operators)}{public_of(site.hub_key)}\n"
+    site.node.authorized_keys.write_text(fused)
+    with site.shown(permissions=["clipboard-read", "clipboard-write"]) as (page, _):
+        ways = section(page, "Way in by SSH")
+        ways.get_by_role("button", name="Try the login now").click()
+        attempt = ways.locator(".attempts details").first
+        expect(attempt.locator("summary")).to_contain_text("identity refused")
+        said = attempt.locator("pre").first
+        expect(said).to_contain_text("Permission denied (publickey).")
+        expect(said).to_contain_text(HOSTILE)
+        expect(said).to_contain_text("\\033[31mred")
+        expect(attempt).to_contain_text("What to do:")
+        attempt.get_by_role("button", name="Copy To do it again").click()
+        expect(attempt.get_by_text("Copied")).to_be_visible()
+        assert shlex.split(page.evaluate("navigator.clipboard.readText()"))[0] == "ssh"
+        expect(page.locator(".verdict")).to_contain_text("fallback broken: Permission denied (publickey)")
+        is_text_only(page)
+
+        mend = section(page, "Put it right")
+        mend.get_by_text("Another way in, and more").click()
+        mend.get_by_label("Another private key").fill(str(operators))
+        mend.get_by_role("button", name="Why is the key not taken?").click()
+        expect(mend).to_contain_text("something keeps the hub out")
+        expect(mend).to_contain_text(str(site.node.authorized_keys))
+        mend.get_by_role("button", name="Install the hub's key").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog.locator(".diff .added").first).to_contain_text("ssh-ed25519")
+        expect(dialog).to_contain_text("Exactly this is run")
+        assert site.node.authorized_keys.read_text() == fused, "a preview changes nothing"
+        dialog.get_by_role("button", name="Install the hub's key").click()
+        expect(dialog.locator(".state[data-severity=ok]")).to_be_visible()
+        assert site.node.authorized_keys.read_text().splitlines() == [public_of(operators), public_of(site.hub_key)]
+        dialog.get_by_role("button", name="Close").click()
+        expect(ways).to_contain_text("fallback proved")
+
+        page.get_by_role("button", name="Look now").click()
+        rungs = page.locator(".rungs li")
+        expect(rungs.filter(has_text="login: ok")).to_be_visible()
+        expect(rungs.filter(has_text="provers")).to_be_visible()
+    done = {entry["action"] for entry in site.world.hub.call("GET", "audit?limit=200")["entries"]}
+    assert any("recovery" in action for action in done), done
+
+
+def test_the_agent_is_restarted_from_the_page_and_its_worker_goes_on(site: Site) -> None:
+    site.node.authorized_keys.write_text(f"{public_of(site.hub_key)}\n")
+    worker, before = site.node.wait_worker(), site.node.wait_agent(0)
+    with site.shown("operator") as (page, _):
+        section(page, "Put it right").get_by_role("button", name="Restart the agent").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text("Exactly this is run")
+        dialog.get_by_role("button", name="Restart the agent").click()
+        expect(dialog).to_contain_text("the agent runs as process")
+        assert site.node.wait_agent(before) != before
+        assert site.node.wait_worker() == worker
+        dialog.get_by_role("button", name="Close").click()
+        site.world.hub.wait_node(site.node.name)
+        expect(page.locator(".lights")).to_contain_text("heard now")
+        expect(section(page, "Sessions").locator("tbody tr").nth(1)).to_contain_text(re.compile(r"\d+ [A-Z_]+: "))
+
+
+def test_who_may_only_look_sees_no_button_and_is_refused_all_the_same(site: Site) -> None:
+    names = (
+        "Try the login now",
+        "Look now",
+        "Restart the agent",
+        "Install the hub's key",
+        "Revoke",
+        "Change the target",
+    )
+    with site.shown("viewer") as (page, _):
+        expect(section(page, "Way in by SSH")).to_contain_text("target")
+        for name in names:
+            assert page.get_by_role("button", name=name).count() == 0, name
+        asked = (
+            f"{site.view}/ssh/attempts",
+            f"{site.view}/probe",
+            f"{site.view}/ssh/doctor",
+            f"{site.view}/recovery/preview",
+            "/recovery",
+            "/ssh/rotation/preview",
+        )
+        for path in asked:
+            assert asked_for(page, "POST", f"/api/v1{path}") == 403, path
+        assert asked_for(page, "DELETE", f"/api/v1{site.view}") == 403
+    with site.shown("operator") as (page, _):
+        for name in names:
+            expect(page.get_by_role("button", name=name)).to_be_visible()
+        assert page.get_by_role("button", name="Upgrade it").count() == 0
+        assert page.get_by_label("Another private key").count() == 0
+
+
+def test_the_log_is_followed_filtered_and_paused(site: Site) -> None:
+    with site.shown() as (page, _):
+        log = section(page, "Log")
+        rows = log.locator(".log li")
+        expect(log.get_by_role("status")).to_contain_text("follows")
+        site.say(msg=f"first {HOSTILE}{ESCAPES}", level="warning", who=HOSTILE)
+        mine = rows.filter(has_text="first")
+        expect(mine).to_contain_text(HOSTILE)
+        expect(mine).to_contain_text("\\x1b[31mred")
+        log.get_by_role("searchbox").fill("level:error source:file second")
+        expect(mine).to_have_count(0)
+        site.say(msg="second, no error", level="info")
+        site.say(msg="second, an error", level="error")
+        expect(rows).to_have_count(1)
+        expect(rows).to_contain_text("second, an error")
+        log.get_by_role("button", name="Pause").click()
+        site.say(msg="second, while it was paused", level="error")
+        expect(log.get_by_role("status")).to_contain_text("paused")
+        expect(rows).to_have_count(1)
+        log.get_by_role("button", name="Go on").click()
+        expect(rows).to_have_count(2)
+        expect(rows.last).to_contain_text("while it was paused")
+        is_text_only(page)
+
+
+def test_events_and_sessions_are_told_with_their_numbers(site: Site) -> None:
+    with site.shown() as (page, _):
+        events = section(page, "Events")
+        expect(events).to_contain_text("gpu.xid")
+        events.get_by_role("button", name="hub", exact=True).click()
+        expect(events).not_to_contain_text("gpu.xid")
+        expect(events).to_contain_text("ssh.target")
+        expect(section(page, "Sessions")).to_contain_text("open")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(site: Site, scheme: str) -> None:
+    with site.shown(color_scheme=scheme) as (page, watched):
+        expect(page.locator(".events li").first).to_be_visible()
+        assert watched.axe() == []
+        section(page, "Put it right").get_by_role("button", name="Fetch its logs").click()
+        expect(page.get_by_role("dialog")).to_contain_text("Exactly this is run")
+        assert watched.axe() == []
+
+
+def test_a_phone_has_all_of_it_in_its_width(site: Site) -> None:
+    with site.shown(viewport=PHONE, is_mobile=True, has_touch=True) as (page, watched):
+        expect(page.locator(".events li").first).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert watched.axe() == []
+        page.get_by_role("button", name="Log", exact=True).click()
+        expect(page.get_by_role("heading", name="Log", exact=True)).to_be_in_viewport()
+
+
+def asked_for(page: Page, method: str, path: str) -> int:
+    """The status of a request the page itself makes, with everything a page sends."""
+    script = """async ([method, path]) => (await fetch(path, {method,
+        headers: {"X-Provewire": "1", "Content-Type": "application/json"}, body: "{}"})).status"""
+    status: int = page.evaluate(script, [method, path])
+    return status
+
+
+def public_of(path: Path) -> str:
+    return path.with_name(f"{path.name}.pub").read_text().strip()
