@@ -3,6 +3,7 @@ import { defineConfig } from "vite";
 
 export default defineConfig({
   base: "/",
+  cacheDir: "../node_modules/.vite",
   esbuild: { jsx: "automatic", jsxImportSource: "preact" },
   build: {
     outDir: "../hub/page",
