@@ -26,9 +26,7 @@ HOSTILE = "<img src=x onerror=document.title='owned'>"
 def fleet(browser: Browser) -> Iterator[World]:
     """A hub that soon calls nodes lost, many made-up nodes, some with a hostile name."""
     with (
-        world(
-            browser, PROVEWIRE_STALE_AFTER_S="4", PROVEWIRE_LOST_AFTER_S=LOST_AFTER_S, PROVEWIRE_HEARTBEAT_S="1"
-        ) as made,
+        world(browser, **SOON) as made,
         made.swarm(COUNT, "--status-s", "2"),
         made.swarm(2, name=HOSTILE),
     ):

@@ -173,8 +173,7 @@ def world(browser: Browser, **env: str) -> Iterator[World]:
     with tempfile.TemporaryDirectory(prefix="pw-") as folder:
         rig = Rig(Path(folder))
         try:
-            yield World(
-                rig, rig.hub(**{"PROVEWIRE_ENROLL_PER_S": "1000", "PROVEWIRE_ACCEPT_PER_S": "1000", **env}), browser
-            )
+            quick = {"PROVEWIRE_ENROLL_PER_S": "1000", "PROVEWIRE_ACCEPT_PER_S": "1000"}
+            yield World(rig, rig.hub("hub", port=0, **(quick | env)), browser)
         finally:
             rig.stop()
