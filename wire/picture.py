@@ -35,7 +35,7 @@ class Picture:
         data: the same as it came.
     """
 
-    __slots__ = ("_awake", "_has_host", "_known", "_resting", "_status", "_waiting", "_waiting_bytes")
+    __slots__ = ("_awake", "_has_host", "_known", "_resting", "_status", "_waiting", "_waiting_bytes", "changes")
 
     def __init__(self, frame: PlainStatus, data: bytes) -> None:
         self._awake: Plain | None = None
@@ -43,6 +43,8 @@ class Picture:
         self._waiting = [data]
         self._waiting_bytes = len(data)
         self._status: NodeStatus | None = None
+        self.changes = 0
+        """Counts up with every change: whoever looks again sees whether there is anything new."""
         self._has_host = False
         self._known = (0, 0)
         """How many cards and engines were told."""
@@ -50,9 +52,14 @@ class Picture:
 
     @property
     def status(self) -> NodeStatus:
-        """The whole picture now. Made anew after a change: ask for it when it is needed, not with every frame."""
+        """The whole picture now. Made anew after a change: ask for it when it is needed, not with every frame.
+
+        One that rests is not woken by a look.
+        """
+        if self._resting and not self._waiting:
+            return _typed(_UNPACKED.decode(self._resting))
         if self._status is None:
-            self._status = msgspec.convert(self._put_together(), NodeStatus, builtin_types=(bytes,))
+            self._status = _typed(self._put_together())
         return self._status
 
     def take(self, frame: PlainStatus, data: bytes) -> None:
@@ -68,6 +75,7 @@ class Picture:
             self._check(changes)
         if told:
             self._count(told)
+        self.changes += 1
         self._status = None
         waiting = self._waiting
         waiting.append(data)
@@ -121,6 +129,10 @@ class Picture:
             _check_slots(parts, known[0], "card")
         if parts := changes.get(_ENGINE_CHANGES):
             _check_slots(parts, known[1], "engine")
+
+
+def _typed(plain: Plain) -> NodeStatus:
+    return msgspec.convert(plain, NodeStatus, builtin_types=(bytes,))
 
 
 def _check_slots(changes: list[Plain], known: int, word: str) -> None:

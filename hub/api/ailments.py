@@ -1,10 +1,11 @@
 """What is wrong at every node and since when, kept up to date: for the banner, and for the words `since 14:02`.
 
 Everything is made from memory by `hub.sentence`; here it is only done in time: at once where a node's state changed,
-and for all nodes in turn every few seconds, since readings and the mere passing of time are troubles too.
+every few seconds for the nodes that said something new, and every minute for all: time alone may be trouble.
 """
 
 import asyncio
+import itertools
 
 import structlog
 from aiohttp import web
@@ -20,11 +21,14 @@ from hub.sentence import all_troubles, lights, sentence
 from hub.ssh.answers import Answer, fingerprint_sent, who
 from hub.ssh.cause import Cause
 from hub.store.base import StoreError
+from wire.picture import Picture
 
 log = structlog.get_logger(__name__)
 
 SWEEP_S = 5.0
-"""Between two looks at all nodes."""
+"""Between two looks at all nodes that said something new."""
+ALL_EVERY = 12
+"""With so many of these looks one at all nodes: the mere passing of time is seen within a minute."""
 GATHER_S = 0.3
 """Between two banners: what comes at once is one change."""
 NODES_AT_ONCE = 20
@@ -43,6 +47,8 @@ class Ailments:
         """None of what was there when this hub first looked."""
         self._answers: dict[str, Answer] = {}
         """Who answers where another host key does than the pinned one."""
+        self._seen: dict[str, tuple[object, int]] = {}
+        """Each node's picture, and its changes, when it was last looked at in turn."""
         self._dirty = asyncio.Event()
         self.lines: list[Line] = []
         """The banner as last told."""
@@ -120,17 +126,30 @@ class Ailments:
 
     def _forget(self, node_id: str) -> None:
         self._since.pop(node_id, None)
+        self._seen.pop(node_id, None)
         self._answers.pop(node_id, None)
         if self._ailing.pop(node_id, None) is not None:
             self._dirty.set()
 
     async def _sweeps(self) -> None:
-        while True:
-            for number, node in enumerate(self._app[ports.REGISTRY].nodes()):
+        for turn in itertools.count():
+            looked = 0
+            for node in list(self._app[ports.REGISTRY].nodes()):
+                if not self._news_of(node) and turn % ALL_EVERY:
+                    continue
                 self.look(node)
-                if number % NODES_AT_ONCE == NODES_AT_ONCE - 1:
+                looked += 1
+                if looked % NODES_AT_ONCE == 0:
                     await asyncio.sleep(0)
             await asyncio.sleep(SWEEP_S)
+
+    def _news_of(self, node: Node) -> bool:
+        """Whether a node's picture is another than at the last look in turn."""
+        said = node.said
+        now = (said, said.changes if isinstance(said, Picture) else 0)
+        before = self._seen.get(node.id)
+        self._seen[node.id] = now
+        return before is None or before[0] is not said or before[1] != now[1]
 
     async def _tell(self) -> None:
         while True:

@@ -189,6 +189,7 @@ def test_a_picture_that_rested_is_the_same_and_goes_on(pictures: list[NodeStatus
         assert msgspec.json.decode(picture.rest(), type=NodeStatus) == after
         assert picture.rest() == picture.rest()
         assert picture.status == after
+        assert picture._awake is None, "a look does not wake it"
 
 
 def test_a_status_that_was_looked_at_does_not_change_any_more() -> None:
