@@ -87,7 +87,13 @@ class Child:
 
 @asynccontextmanager
 async def child(
-    argv: Sequence[str], stdout: Sink, stderr: Sink, *, env: Mapping[str, str], stdin: bytes = b"", cwd: str = "/"
+    argv: Sequence[str],
+    stdout: Sink,
+    stderr: Sink,
+    *,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    cwd: str = "/",
 ) -> AsyncIterator[Child]:
     """A child until the block ends; then it and all of its group are killed.
 
@@ -95,7 +101,7 @@ async def child(
         argv: its command line.
         stdout: takes what it says, as it comes.
         stderr: the same.
-        env: its whole environment.
+        env: its whole environment; the hub's own if left out.
         stdin: what it can read.
         cwd: its working directory.
 
@@ -127,7 +133,9 @@ async def child(
             await asyncio.shield(found.exited)
 
 
-async def _start(argv: Sequence[str], *, env: Mapping[str, str], stdin: bytes, cwd: str) -> "subprocess.Popen[bytes]":
+async def _start(
+    argv: Sequence[str], *, env: Mapping[str, str] | None, stdin: bytes, cwd: str
+) -> "subprocess.Popen[bytes]":
     def start() -> "subprocess.Popen[bytes]":
         with tempfile.TemporaryFile(buffering=0) if stdin else Path(os.devnull).open("rb") as source:
             if stdin:

@@ -156,7 +156,7 @@ def _runtime_dir(path: Path) -> list[Finding]:
 async def _ssh_version(ssh: str) -> tuple[str, list[Finding]]:
     stderr = Bounded(VERSION_BYTES_MAX)
     try:
-        async with asyncio.timeout(VERSION_S), child([ssh, "-V"], len, stderr.add, env=os.environ) as running:
+        async with asyncio.timeout(VERSION_S), child([ssh, "-V"], len, stderr.add) as running:
             code = await running.wait()
             await running.heard(VERSION_S)
     except TimeoutError:
