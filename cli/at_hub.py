@@ -6,23 +6,19 @@ shows. That very certificate is asked for, so that one signed by ourselves, or f
 
 import json
 import ssl
-from collections.abc import Iterator
-from contextlib import contextmanager
 from hashlib import sha256
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-from cli.errors import CommandError, Unreachable, UsageError
+from cli.client import Hub
+from cli.errors import Unreachable, UsageError
 
-DEADLINE_S = 30.0
-ANSWER_BYTES_MAX = 64 * 1024
 TOKEN_FILE = "admin-token"  # noqa: S105 - a file's name
 FACTS_FILE = "hub.json"
 
 
-class HubHere:
+class HubHere(Hub):
     """The hub that runs on a data directory of this machine."""
 
     def __init__(self, data_dir: Path) -> None:
@@ -32,11 +28,11 @@ class HubHere:
             UsageError: no hub ever ran there, or its files cannot be read.
             Unreachable: none runs now.
         """
-        self._token = _read_token(data_dir)
+        token = _read_token(data_dir)
         facts = data_dir / FACTS_FILE
         try:
             said = json.loads(facts.read_text())
-            self.url = str(said["url"])
+            url = str(said["url"])
             self._local = urlsplit(str(said["local_url"]))
             self._certificate = str(said["certificate_sha256"])
             self._host, self._port = self._local.hostname or "", self._local.port
@@ -48,81 +44,10 @@ class HubHere:
             raise UsageError(
                 f"{facts} cannot be read ({error}); restart the hub, it is written at the start"
             ) from error
+        super().__init__(self._local.geturl(), token)
+        self.url = url
 
-    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """`ask` with POST."""
-        return self.ask("POST", path, body)
-
-    def ask(
-        self,
-        method: str,
-        path: str,
-        body: dict[str, Any] | None = None,
-        *,
-        deadline_s: float = DEADLINE_S,
-        bytes_max: int = ANSWER_BYTES_MAX,
-    ) -> dict[str, Any]:
-        """Send one request; the JSON object that answers it, an empty one for none.
-
-        Raises:
-            Unreachable: nobody answers, or somebody else, or the hub is too busy.
-            UsageError: the hub refuses what was asked.
-            CommandError: it failed, or what answers is no hub.
-        """
-        headers = {"Authorization": f"Bearer {self._token}"}
-        if body is not None:
-            headers["Content-Type"] = "application/json"
-        connection = self._connect(deadline_s)
-        try:
-            connection.request(method, path, None if body is None else json.dumps(body).encode(), headers)
-            answer = connection.getresponse()
-            status, raw = answer.status, answer.read(bytes_max)
-        except (OSError, HTTPException) as failed:
-            raise Unreachable(f"the hub at {self._local.geturl()} does not answer: {failed}") from failed
-        finally:
-            connection.close()
-        if status == 503:  # noqa: PLR2004 - it may be over at the next try
-            raise Unreachable(f"the hub cannot answer now: {_detail(raw, status)}")
-        if status >= 400:  # noqa: PLR2004 - HTTP's border of errors
-            kind = UsageError if status < 500 else CommandError  # noqa: PLR2004 - and of whose fault it is
-            raise kind(f"the hub refused: {_detail(raw, status)}")
-        if status == 204:  # noqa: PLR2004 - HTTP's word for done, with nothing to say
-            return {}
-        try:
-            made = json.loads(raw)
-        except ValueError as failed:
-            raise CommandError(f"what answers at {self._local.geturl()} is no hub of ours: {failed}") from failed
-        if not isinstance(made, dict):
-            raise CommandError(f"what answers at {self._local.geturl()} is no hub of ours: it sent no object")
-        return made
-
-    @contextmanager
-    def stream(self, path: str, accept: str) -> Iterator[HTTPResponse]:
-        """One request whose answer is read as it comes; a silence of `DEADLINE_S` ends it with a ``TimeoutError``.
-
-        Raises:
-            Unreachable: nobody answers, or somebody else, or the hub is too busy.
-            UsageError: the hub refuses what was asked.
-            CommandError: it failed.
-        """
-        connection = self._connect()
-        try:
-            try:
-                connection.request("GET", path, headers={"Authorization": f"Bearer {self._token}", "Accept": accept})
-                answer = connection.getresponse()
-            except (OSError, HTTPException) as failed:
-                raise Unreachable(f"the hub at {self._local.geturl()} does not answer: {failed}") from failed
-            if answer.status >= 400:  # noqa: PLR2004 - HTTP's border of errors
-                detail = _detail(answer.read(ANSWER_BYTES_MAX), answer.status)
-                if answer.status == 503:  # noqa: PLR2004 - it may be over at the next try
-                    raise Unreachable(f"the hub cannot answer now: {detail}")
-                kind = UsageError if answer.status < 500 else CommandError  # noqa: PLR2004 - of whose fault it is
-                raise kind(f"the hub refused: {detail}")
-            yield answer
-        finally:
-            connection.close()
-
-    def _connect(self, deadline_s: float = DEADLINE_S) -> HTTPConnection:
+    def connect(self, deadline_s: float) -> HTTPConnection:
         """Connect, past any proxy, and see that it is the hub before the token is sent."""
         connection: HTTPConnection
         if self._local.scheme == "https":
@@ -157,11 +82,3 @@ def _read_token(data_dir: Path) -> str:
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read ({error}); run this as the hub's user, or as root") from error
-
-
-def _detail(raw: bytes, status: int) -> str:
-    """The sentence of a refusal."""
-    try:
-        return str(json.loads(raw)["detail"])
-    except (ValueError, KeyError, TypeError):
-        return f"HTTP {status}"

@@ -1,14 +1,18 @@
 """``provewire enroll``: at the hub, make a token with which nodes may enrol. The token alone goes to stdout."""
 
 import argparse
-from pathlib import Path
 
-HELP = "at the hub, print a one-time token with which a node may enrol"
+from cli import client
+
+HELP = "print a one-time token with which a node may enrol"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("--data-dir", type=Path, metavar="D", help="the hub's data directory (PROVEWIRE_DATA_DIR)")
+    parser.add_argument(
+        "--label", action="append", default=[], metavar="N=V", help="given to every node that enrols with it"
+    )
+    client.add_arguments(parser)
     parser.add_argument("--uses", type=int, default=1, metavar="N", help="nodes it is good for (default: %(default)s)")
     parser.add_argument("--ttl", type=int, metavar="S", help="seconds it is good for (default: the hub's setting)")
 
@@ -17,12 +21,12 @@ def run(args: argparse.Namespace) -> int:
     """Ask the hub that runs on this data directory, and print."""
     import sys  # noqa: PLC0415 - each side is imported in its own subcommand only
 
-    from cli.at_hub import HubHere  # noqa: PLC0415 - same
     from cli.errors import CommandError  # noqa: PLC0415 - same
-    from hub.config import operators_data_dir  # noqa: PLC0415 - same
 
-    hub = HubHere(operators_data_dir(args.data_dir))
+    hub = client.hub_of(args)
     wanted = {"uses": args.uses} | ({} if args.ttl is None else {"ttl_s": args.ttl})
+    if args.label:
+        wanted["labels"] = labels_of(args.label)
     made = hub.post("/api/v1/enroll-tokens", wanted)
     try:
         token, expires_at_ms = str(made["token"]), int(made["expires_at_ms"])
@@ -31,6 +35,23 @@ def run(args: argparse.Namespace) -> int:
     print(token)
     print(_hint(args.uses, expires_at_ms, hub.url), file=sys.stderr)
     return 0
+
+
+def labels_of(texts: list[str]) -> dict[str, str]:
+    """Labels out of name=value.
+
+    Raises:
+        UsageError: one is not that.
+    """
+    from cli.errors import UsageError  # noqa: PLC0415 - see run
+
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise UsageError(f"--label {text!r} is no label; it looks like provider=vast")
+        found[name] = value
+    return found
 
 
 def _hint(uses: int, expires_at_ms: int, url: str) -> str:

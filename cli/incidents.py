@@ -1,10 +1,11 @@
 """``provewire incidents``: at the hub, what many nodes suffer from alike, and what is wrong on the hub's own side."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-HELP = "at the hub, show what many nodes suffer from alike, and what is wrong on the hub's own side"
+from cli import client
+
+HELP = "show what many nodes suffer from alike, and what is wrong on the hub's own side"
 NAMES_SHOWN = 20
 ANSWER_BYTES_MAX = 16 * 1024 * 1024
 
@@ -12,17 +13,14 @@ ANSWER_BYTES_MAX = 16 * 1024 * 1024
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("--json", action="store_true", help="as the hub has it, for programs")
-    parser.add_argument("--data-dir", type=Path, metavar="D", help="the hub's data directory (PROVEWIRE_DATA_DIR)")
+    client.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask the hub that runs on this data directory, and print."""
     import json  # noqa: PLC0415 - each side is imported in its own subcommand only
 
-    from cli.at_hub import HubHere  # noqa: PLC0415 - same
-    from hub.config import operators_data_dir  # noqa: PLC0415 - same
-
-    told = HubHere(operators_data_dir(args.data_dir)).ask("GET", "/api/v1/incidents", bytes_max=ANSWER_BYTES_MAX)
+    told = client.hub_of(args).ask("GET", "/api/v1/incidents", bytes_max=ANSWER_BYTES_MAX)
     print(json.dumps(told, ensure_ascii=False) if args.json else "\n".join(lines(told)))
     return 0
 

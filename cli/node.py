@@ -2,10 +2,11 @@
 
 import argparse
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-HELP = "at the hub, show how one node is, why, what to do, and what it last said of itself"
+from cli import client
+
+HELP = "show how one node is, why, what to do, and what it last said of itself"
 ANSWER_BYTES_MAX = 16 * 1024**2
 GIB = 1 << 30
 
@@ -14,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("node", metavar="NODE", help="its name, its id, or a unique beginning of the id")
     parser.add_argument("--json", action="store_true", help="as the hub has it, for programs")
-    parser.add_argument("--data-dir", type=Path, metavar="D", help="the hub's data directory (PROVEWIRE_DATA_DIR)")
+    client.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -22,10 +23,7 @@ def run(args: argparse.Namespace) -> int:
     import json  # noqa: PLC0415 - each side is imported in its own subcommand only
     from urllib.parse import quote  # noqa: PLC0415 - same
 
-    from cli.at_hub import HubHere  # noqa: PLC0415 - same
-    from hub.config import operators_data_dir  # noqa: PLC0415 - same
-
-    hub = HubHere(operators_data_dir(args.data_dir))
+    hub = client.hub_of(args)
     told = hub.ask("GET", f"/api/v1/nodes/{quote(args.node, safe='')}", bytes_max=ANSWER_BYTES_MAX)
     print(json.dumps(told, ensure_ascii=False) if args.json else "\n".join(lines(told)))
     return 0

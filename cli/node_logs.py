@@ -6,13 +6,11 @@ Records go to stdout, what happens to the connection to stderr. With ``--json`` 
 import argparse
 import re
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from cli.at_hub import HubHere
+from cli import client
 
-HELP = "at the hub, show a node's logs, or follow them with -f"
+HELP = "show a node's logs, or follow them with -f"
 LINES_DEFAULT = 100
 LINES_MAX = 10_000
 NDJSON = "application/x-ndjson"
@@ -47,21 +45,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--source", metavar="S", help="agent, worker, file:PATH, unit:NAME and so on")
     parser.add_argument("--grep", metavar="TEXT", help="with TEXT in it, whatever the case of its letters")
     parser.add_argument("--json", action="store_true", help="one JSON object a line, for programs")
-    parser.add_argument("--data-dir", type=Path, metavar="D", help="the hub's data directory (PROVEWIRE_DATA_DIR)")
+    client.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask the hub that runs on this data directory, and print."""
-    from cli.at_hub import HubHere  # noqa: PLC0415 - each side is imported in its own subcommand only
-    from hub.config import operators_data_dir  # noqa: PLC0415 - same
-
     wanted = query_of(args)
-    data_dir = operators_data_dir(args.data_dir)
     printer = Printer(as_json=args.json)
     if args.follow:
-        Following(lambda: HubHere(data_dir), args.node, wanted, printer).run()
+        Following(lambda: client.hub_of(args), args.node, wanted, printer).run()
     else:
-        show(HubHere(data_dir), args.node, wanted, printer)
+        show(client.hub_of(args), args.node, wanted, printer)
     return 0
 
 
@@ -120,7 +114,7 @@ def path_of(node: str, query: Mapping[str, str]) -> str:
     return f"/api/v1/nodes/{quote(node, safe='')}/logs?{urlencode(query)}"
 
 
-def show(hub: "HubHere", node: str, wanted: Mapping[str, str], printer: "Printer") -> None:
+def show(hub: client.Hub, node: str, wanted: Mapping[str, str], printer: "Printer") -> None:
     """What there is, oldest first."""
     newest = "limit" in wanted
     path = path_of(node, {**wanted, "order": "newest" if newest else "oldest"})
@@ -162,7 +156,9 @@ def _objects(answer: Any) -> Iterator[dict[str, Any]]:
 class Following:
     """Follows a log for ever: a hub that goes away is come back to, from the last record that was seen."""
 
-    def __init__(self, find: "Callable[[], HubHere]", node: str, wanted: Mapping[str, str], printer: "Printer") -> None:
+    def __init__(
+        self, find: Callable[[], client.Hub], node: str, wanted: Mapping[str, str], printer: "Printer"
+    ) -> None:
         self._find = find
         self._node = node
         self._wanted = dict(wanted)

@@ -1,10 +1,11 @@
 """``provewire nodes``: at the hub, how every node is, in one sentence each, the worst first; above them the banner."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-HELP = "at the hub, show how every node is, the worst first, with why and what to do"
+from cli import client
+
+HELP = "show how every node is, the worst first, with why and what to do"
 PAGE = 500
 ANSWER_BYTES_MAX = 64 * 1024**2
 MARKS = {"ok": " ", "info": "-", "warn": "!", "bad": "X"}
@@ -16,17 +17,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.description = f"{HELP}. X: it does not do what it is there for; !: it will not for ever; -: worth a word."
     parser.add_argument("--json", action="store_true", help="as the hub has it, for programs")
-    parser.add_argument("--data-dir", type=Path, metavar="D", help="the hub's data directory (PROVEWIRE_DATA_DIR)")
+    client.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask the hub that runs on this data directory, and print."""
     import json  # noqa: PLC0415 - each side is imported in its own subcommand only
 
-    from cli.at_hub import HubHere  # noqa: PLC0415 - same
-    from hub.config import operators_data_dir  # noqa: PLC0415 - same
-
-    hub = HubHere(operators_data_dir(args.data_dir))
+    hub = client.hub_of(args)
     nodes: list[dict[str, Any]] = []
     after = ""
     while True:

@@ -1,10 +1,11 @@
 """``provewire probe``: at the hub, look after a node by SSH now, and print what was found, rung by rung."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-HELP = "at the hub, look after a node by SSH now: from its name to its provers and its clock, rung by rung"
+from cli import client
+
+HELP = "look after a node by SSH now: from its name to its provers and its clock, rung by rung"
 MARKS = {"ok": "ok", "warning": "warning", "failed": "FAILED", "unknown": "?"}
 DEADLINE_S = 300.0
 """For a turn at the node, the look itself, and a second try."""
@@ -18,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--last", action="store_true", help="try nothing: show what the last look found")
     parser.add_argument("--details", action="store_true", help="also what was printed there")
     parser.add_argument("--json", action="store_true", help="as the hub has it, for programs")
-    parser.add_argument("--data-dir", type=Path, metavar="D", help="the hub's data directory (PROVEWIRE_DATA_DIR)")
+    client.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -26,11 +27,9 @@ def run(args: argparse.Namespace) -> int:
     import json  # noqa: PLC0415 - each side is imported in its own subcommand only
     from urllib.parse import quote  # noqa: PLC0415 - same
 
-    from cli.at_hub import HubHere  # noqa: PLC0415 - same
     from cli.ssh_run import operator  # noqa: PLC0415 - same
-    from hub.config import operators_data_dir  # noqa: PLC0415 - same
 
-    hub, path = HubHere(operators_data_dir(args.data_dir)), f"/api/v1/nodes/{quote(args.node, safe='')}"
+    hub, path = client.hub_of(args), f"/api/v1/nodes/{quote(args.node, safe='')}"
     if args.last:
         told = hub.ask("GET", f"{path}/ladder", bytes_max=ANSWER_BYTES_MAX)
     else:

@@ -2,15 +2,13 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cli import client
 from cli.errors import EXIT_INTERNAL, EXIT_OK
 from cli.ssh_key import NODE_HELP, VIA_HELP, VIA_USER_HELP, ask, say, say_json, whole_path
 
-if TYPE_CHECKING:
-    from cli.at_hub import HubHere
-
-HELP = "at the hub, help a node back by SSH: restart its agent, fetch logs, enrol anew, upgrade, install the key"
+HELP = "help a node back by SSH: restart its agent, fetch logs, enrol anew, upgrade, install the key"
 ACTIONS = ("restart-agent", "fetch-logs", "re-enrol", "upgrade", "install-key")
 
 
@@ -28,15 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wheel", type=Path, metavar="FILE", help="for upgrade: a wheel on the hub's machine")
     parser.add_argument("--mend", action="store_true", help="for install-key: also put other lines right")
     parser.add_argument("--json", action="store_true", help="the hub's own object")
-    parser.add_argument("--data-dir", type=Path, metavar="D", help="the hub's data directory (PROVEWIRE_DATA_DIR)")
+    client.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask the hub that runs on this data directory, and print; the exit code."""
-    from cli.at_hub import HubHere  # noqa: PLC0415 - each side is imported in its own subcommand only
-    from hub.config import operators_data_dir  # noqa: PLC0415 - same
-
-    hub = HubHere(operators_data_dir(args.data_dir))
+    hub = client.hub_of(args)
     body = {
         "action": args.recovery,
         "via_key": whole_path(args.via_key),
@@ -74,7 +69,7 @@ def _say_preview(told: dict[str, Any], node: str) -> None:
         say(f"\nit reads: {told['stdin']}")
 
 
-def _confirm(hub: "HubHere", args: argparse.Namespace, token: str) -> int:
+def _confirm(hub: client.Hub, args: argparse.Namespace, token: str) -> int:
     done = ask(hub, "/api/v1/recovery", {"token": token})
     if args.json:
         say_json(done)

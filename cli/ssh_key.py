@@ -5,15 +5,13 @@ Everything that changes a node is shown first, whole, and done only with ``--yes
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cli import client
 from cli.errors import EXIT_INTERNAL, EXIT_OK
 from cli.ssh_run import operator, path_of
 
-if TYPE_CHECKING:
-    from cli.at_hub import HubHere
-
-HELP = "at the hub, show its SSH key, install it at nodes, find out why it is refused, or rotate it"
+HELP = "show its SSH key, install it at nodes, find out why it is refused, or rotate it"
 NODE_HELP = "its name, its id, or a unique beginning of the id"
 VIA_HELP = "another private key that gets in, a file on the hub's machine; read only for this"
 VIA_USER_HELP = "who logs in with --via-key, where the target's own user may not: root, most often"
@@ -37,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", help="the hub's own objects, one a line")
-    common.add_argument("--data-dir", type=Path, metavar="D", help="the hub's data directory (PROVEWIRE_DATA_DIR)")
+    client.add_arguments(common)
     actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
 
     def action(name: str, help_: str) -> argparse.ArgumentParser:
@@ -61,14 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask the hub that runs on this data directory, and print; the exit code."""
-    from cli.at_hub import HubHere  # noqa: PLC0415 - each side is imported in its own subcommand only
-    from hub.config import operators_data_dir  # noqa: PLC0415 - same
-
-    hub = HubHere(operators_data_dir(args.data_dir))
+    hub = client.hub_of(args)
     return {"show": _show, "install": _install, "doctor": _doctor, "rotate": _rotate}[args.action](hub, args)
 
 
-def ask(hub: "HubHere", path: str, body: dict[str, Any]) -> dict[str, Any]:
+def ask(hub: client.Hub, path: str, body: dict[str, Any]) -> dict[str, Any]:
     """POST, with the time that many nodes may take."""
     named = body | {"asked_by": operator()}
     return hub.ask("POST", path, named, deadline_s=ANSWER_S, bytes_max=ANSWER_BYTES_MAX)
@@ -96,7 +91,7 @@ def say_json(told: dict[str, Any]) -> None:
 # --- the actions
 
 
-def _show(hub: "HubHere", args: argparse.Namespace) -> int:
+def _show(hub: client.Hub, args: argparse.Namespace) -> int:
     told = hub.ask("GET", "/api/v1/ssh/keys", bytes_max=ANSWER_BYTES_MAX)
     if args.json:
         say_json(told)
@@ -115,7 +110,7 @@ def _show(hub: "HubHere", args: argparse.Namespace) -> int:
     return EXIT_OK if told["keys"] else EXIT_INTERNAL
 
 
-def _doctor(hub: "HubHere", args: argparse.Namespace) -> int:
+def _doctor(hub: client.Hub, args: argparse.Namespace) -> int:
     body = {"via_key": whole_path(args.via_key), "via_user": args.via_user}
     told = ask(hub, f"{path_of(args.node)}/doctor", body)
     if args.json:
@@ -142,7 +137,7 @@ def say_symptoms(symptoms: list[dict[str, Any]]) -> None:
         say(f"  repair: {symptom['repair']}{'  (the installer does it)' if symptom['installer'] else ''}")
 
 
-def _install(hub: "HubHere", args: argparse.Namespace) -> int:
+def _install(hub: client.Hub, args: argparse.Namespace) -> int:
     body: dict[str, Any] = {"via_key": whole_path(args.via_key), "via_user": args.via_user, "mend": args.mend}
     if args.node:
         body["nodes"] = [hub.ask("GET", path_of(args.node))["node"]]
@@ -162,7 +157,7 @@ def _install(hub: "HubHere", args: argparse.Namespace) -> int:
     return EXIT_OK if looked and done else EXIT_INTERNAL
 
 
-def _confirmed(hub: "HubHere", args: argparse.Namespace, token: str) -> bool:
+def _confirmed(hub: client.Hub, args: argparse.Namespace, token: str) -> bool:
     """Do what was shown; whether all of it worked."""
     made = ask(hub, "/api/v1/ssh/keys/install", {"token": token})
     if args.json:
@@ -178,7 +173,7 @@ def _confirmed(hub: "HubHere", args: argparse.Namespace, token: str) -> bool:
     return all(one["ok"] for one in made["installed"])
 
 
-def names_of(hub: "HubHere") -> dict[str, str]:
+def names_of(hub: client.Hub) -> dict[str, str]:
     """What the nodes are called, by their ids."""
     from cli.ssh_target import every  # noqa: PLC0415 - see run
 
@@ -197,7 +192,7 @@ def _say_plan(plan: dict[str, Any], names: dict[str, str]) -> None:
         say(f"\n{'run this there' if plan['way'] == 'console' else 'exactly this is run'}:\n{command}")
 
 
-def _rotate(hub: "HubHere", args: argparse.Namespace) -> int:
+def _rotate(hub: client.Hub, args: argparse.Namespace) -> int:
     told = ask(hub, "/api/v1/ssh/rotation/preview", {})
     if not args.json:
         for number, step in enumerate(told["steps"], start=1):

@@ -1,13 +1,11 @@
 """``provewire ssh``: at the hub, reach a node as the hub does, and read what came of it, whole."""
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from cli.at_hub import HubHere
+from cli import client
 
-HELP = "at the hub, reach a node by SSH as the hub does, or show its last attempt"
+HELP = "reach a node by SSH as the hub does, or show its last attempt"
 ANSWER_BYTES_MAX = 64 * 1024**2
 DEADLINE_S_MAX = 600.0
 TURN_S = 180.0
@@ -16,7 +14,7 @@ TURN_S = 180.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.usage = "provewire ssh NODE [--last | --look] [--verbose] [--json] [--deadline S] [--data-dir D] [-- CMD...]"
+    parser.usage = "provewire ssh NODE [--last | --look] [--verbose] [--json] [--deadline S] [-- CMD...]"
     parser.description = (
         f"{HELP}. Without a command a login is tried. Ends with 0, with 69 if the node cannot be reached, "
         "or with the exit code of the command that ran there."
@@ -38,16 +36,13 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="the record as the hub has it, with the raw bytes")
     parser.add_argument("--deadline", type=float, metavar="S", help="seconds for connection and command together")
-    parser.add_argument("--data-dir", type=Path, metavar="D", help="the hub's data directory (PROVEWIRE_DATA_DIR)")
+    client.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Ask the hub that runs on this data directory, and print; the exit code."""
-    from cli.at_hub import HubHere  # noqa: PLC0415 - each side is imported in its own subcommand only
-    from hub.config import operators_data_dir  # noqa: PLC0415 - same
-
     args, command = _parted(args)
-    hub = HubHere(operators_data_dir(args.data_dir))
+    hub = client.hub_of(args)
     told = _last(hub, args.node) if args.last else _try(hub, args, command)
     _print(hub, told, args)
     return 0 if args.last else exit_code_of(told)
@@ -82,7 +77,7 @@ def _parted(args: argparse.Namespace) -> tuple[argparse.Namespace, str]:
     return found, " ".join(words)
 
 
-def _last(hub: "HubHere", node: str) -> dict[str, Any]:
+def _last(hub: client.Hub, node: str) -> dict[str, Any]:
     from cli.errors import UsageError  # noqa: PLC0415 - see run
 
     path = path_of(node)
@@ -92,7 +87,7 @@ def _last(hub: "HubHere", node: str) -> dict[str, Any]:
     return hub.ask("GET", f"{path}/attempts/{listed[0]['id']}", bytes_max=ANSWER_BYTES_MAX)
 
 
-def _try(hub: "HubHere", args: argparse.Namespace, command: str) -> dict[str, Any]:
+def _try(hub: client.Hub, args: argparse.Namespace, command: str) -> dict[str, Any]:
     body: dict[str, Any] = {"asked_by": operator(), "probe": "look" if args.look else "login"}
     if command:
         body["command"] = command
@@ -102,7 +97,7 @@ def _try(hub: "HubHere", args: argparse.Namespace, command: str) -> dict[str, An
     return hub.ask("POST", f"{path_of(args.node)}/attempts", body, deadline_s=wait_s, bytes_max=ANSWER_BYTES_MAX)
 
 
-def _print(hub: "HubHere", told: dict[str, Any], args: argparse.Namespace) -> None:
+def _print(hub: client.Hub, told: dict[str, Any], args: argparse.Namespace) -> None:
     import json  # noqa: PLC0415 - see run
 
     from cli.ssh_record import rendered  # noqa: PLC0415 - same

@@ -2,14 +2,12 @@
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from cli import client
 from cli.ssh_run import operator, path_of
 
-if TYPE_CHECKING:
-    from cli.at_hub import HubHere
-
-HELP = "at the hub, list, set, accept, pin, import or remove the nodes' ways in by SSH"
+HELP = "list, set, accept, pin, import or remove the nodes' ways in by SSH"
 NODE_HELP = "its name, its id, or a unique beginning of the id"
 TARGET_HELP = "'ssh -p PORT user@host' (in quotes), user@host:port or ssh://user@host:port"
 IMPORT_BYTES_MAX = 512 * 1024
@@ -22,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the actions and their options."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", help="the hub's own objects, one a line")
-    common.add_argument("--data-dir", type=Path, metavar="D", help="the hub's data directory (PROVEWIRE_DATA_DIR)")
+    client.add_arguments(common)
     actions = parser.add_subparsers(title="actions", dest="action", metavar="ACTION", required=True)
 
     def action(name: str, help_: str, *, node: bool = True) -> argparse.ArgumentParser:
@@ -57,10 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask the hub that runs on this data directory, and print."""
-    from cli.at_hub import HubHere  # noqa: PLC0415 - each side is imported in its own subcommand only
-    from hub.config import operators_data_dir  # noqa: PLC0415 - same
-
-    hub = HubHere(operators_data_dir(args.data_dir))
+    hub = client.hub_of(args)
     actions = {
         "list": _list,
         "show": _show,
@@ -73,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     return actions[args.action](hub, args)
 
 
-def every(hub: "HubHere") -> list[dict[str, Any]]:
+def every(hub: client.Hub) -> list[dict[str, Any]]:
     """Every node with its way in."""
     after, rows = "", []
     while True:
@@ -84,7 +79,7 @@ def every(hub: "HubHere") -> list[dict[str, Any]]:
         after = page["next"]
 
 
-def _list(hub: "HubHere", args: argparse.Namespace) -> int:
+def _list(hub: client.Hub, args: argparse.Namespace) -> int:
     rows = every(hub)
     if args.json:
         _print_json(rows)
@@ -100,23 +95,23 @@ def _list(hub: "HubHere", args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(hub: "HubHere", args: argparse.Namespace) -> int:
+def _show(hub: client.Hub, args: argparse.Namespace) -> int:
     return _told(hub.ask("GET", path_of(args.node)), args)
 
 
-def _set(hub: "HubHere", args: argparse.Namespace) -> int:
+def _set(hub: client.Hub, args: argparse.Namespace) -> int:
     body: dict[str, Any] = {"target": args.target, "asked_by": operator()}
     if args.host_key:
         body["host_keys"] = args.host_key
     return _told(hub.ask("PUT", path_of(args.node), body), args)
 
 
-def _accept(hub: "HubHere", args: argparse.Namespace) -> int:
+def _accept(hub: client.Hub, args: argparse.Namespace) -> int:
     body = {"host_keys": args.host_keys, "asked_by": operator()}
     return _told(hub.ask("POST", f"{path_of(args.node)}/accept", body), args)
 
 
-def _pin(hub: "HubHere", args: argparse.Namespace) -> int:
+def _pin(hub: client.Hub, args: argparse.Namespace) -> int:
     from cli.errors import UsageError  # noqa: PLC0415 - see run
 
     if bool(args.keys) + args.scan + args.none != 1:
@@ -172,7 +167,7 @@ def _fingerprint(key: str) -> str:
     return fingerprint(key)
 
 
-def _import(hub: "HubHere", args: argparse.Namespace) -> int:
+def _import(hub: client.Hub, args: argparse.Namespace) -> int:
     from cli.errors import UsageError  # noqa: PLC0415 - see run
 
     body = {"text": _text(args.file), "form": args.form, "dry_run": not args.yes, "asked_by": operator()}
@@ -219,7 +214,7 @@ def _text(name: str) -> str:
         raise UsageError(f"{name} is no UTF-8 text: {error}") from None
 
 
-def _remove(hub: "HubHere", args: argparse.Namespace) -> int:
+def _remove(hub: client.Hub, args: argparse.Namespace) -> int:
     hub.ask("DELETE", path_of(args.node))
     print(f"{args.node} has no way in by ssh any more")
     return 0

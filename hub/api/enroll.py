@@ -89,11 +89,13 @@ async def make_token(request: web.Request) -> web.Response:
     """A new token; its secret is shown this once and kept nowhere."""
     wanted = await read_body(request, models.EnrollTokenRequest)
     ttl_s = request.app[ports.CONFIG].enroll_ttl_s if isinstance(wanted.ttl_s, msgspec.UnsetType) else wanted.ttl_s
-    text, token = await new_token(request.app, uses=wanted.uses, ttl_s=ttl_s)
+    text, token = await new_token(request.app, uses=wanted.uses, ttl_s=ttl_s, labels=wanted.labels)
     return answer(models.EnrollTokenMade(text, token.id, token.expires_at_ms), status=HTTPStatus.CREATED)
 
 
-async def new_token(app: web.Application, *, uses: int, ttl_s: int) -> tuple[str, EnrollToken]:
+async def new_token(
+    app: web.Application, *, uses: int, ttl_s: int, labels: dict[str, str] | None = None
+) -> tuple[str, EnrollToken]:
     """A token's text, which is kept nowhere, and what is stored of it."""
     now_ms = app[ports.CLOCK].time_ms()
     secret = auth.new_secret()
@@ -103,6 +105,7 @@ async def new_token(app: web.Application, *, uses: int, ttl_s: int) -> tuple[str
         uses_max=uses,
         expires_at_ms=now_ms + ttl_s * 1000,
         created_at_ms=now_ms,
+        labels=labels or {},
     )
     await app[ports.STORE].add_enroll_token(token)
     text = token_text(app[ports.BASE_URL][0], app[ports.KEYS].fingerprint, secret)

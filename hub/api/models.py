@@ -77,6 +77,13 @@ class EnrollTokenRequest(Request, frozen=True):
     ttl_s: Annotated[int, Meta(ge=1, le=TTL_S_MAX, description="the setting enroll_ttl_s if left out")] | UnsetType = (
         UNSET
     )
+    labels: Annotated[
+        dict[
+            Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9._/-]+$")],
+            Annotated[str, Meta(max_length=128)],
+        ],
+        Meta(max_length=16, description="given to every node that enrols with it"),
+    ] = {}
 
 
 class EnrollTokenMade(Struct, frozen=True):
@@ -96,6 +103,7 @@ class EnrollTokenView(Struct, frozen=True):
     created_at_ms: UnixMs
     expires_at_ms: UnixMs
     revoked_at_ms: UnixMs | None
+    labels: dict[str, str]
 
 
 # --- artifacts, circuits, jobs ------------------------------------------------------------------------------------

@@ -347,4 +347,5 @@ def token_view(token: EnrollToken) -> models.EnrollTokenView:
         created_at_ms=token.created_at_ms,
         expires_at_ms=token.expires_at_ms,
         revoked_at_ms=token.revoked_at_ms,
+        labels=token.labels,
     )
