@@ -182,6 +182,7 @@ class Uplink(Sink):
         view.attempts, view.lost_after_s, view.sample_s = 0, welcome.lost_after_s, welcome.sample_s
         view.last_ack_s = self._clock.monotonic()
         view.clock_skew_ms = welcome.time_ms - self._clock.unix_ms()
+        structlog.contextvars.bind_contextvars(session=welcome.session)  # in whatever this session leads to
         log.info("uplink.open", session=welcome.session, hub=self._hub.base, clock_skew_ms=view.clock_skew_ms)
         if welcome.generation > self._generation:
             self._generation = welcome.generation
@@ -241,6 +242,7 @@ class Uplink(Sink):
             outcome = await pump.run()
         finally:
             self._pump = None
+            structlog.contextvars.unbind_contextvars("session")
         spread_s = session.welcome.reconnect_spread_s if session.welcome is not None else 0.0
         if outcome.resume:
             return None, outcome.open_s, spread_s

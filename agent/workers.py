@@ -278,12 +278,13 @@ class DeviceWorker:
         self._greeted, self._gone_said = True, False
         self._desk.post(steps.WorkerUp(self.device, link.pid, greeting.current))
         self._on_change()
-        event = "worker.adopted" if adopted else "worker.ready"
         current = greeting.current.job if greeting.current is not None else None
-        log.info(event, device=self.device, pid=link.pid, job=current, worker_version=greeting.version)
-        if adopted:
+        if not adopted:
+            log.info("worker.ready", device=self.device, pid=link.pid, job=current, worker_version=greeting.version)
+        else:
+            log.info("worker.adopted", device=self.device, pid=link.pid, job=current, worker_version=greeting.version)
             doing = f"at job {current}" if current else "idle"
-            await self._outbox.say(event, f"the worker on {self.device} (pid {link.pid}) was found, {doing}")
+            await self._outbox.say("worker.adopted", f"the worker on {self.device} (pid {link.pid}) was found, {doing}")
 
     async def _on_device(self, news: DeviceNews) -> None:
         self._device_news = news

@@ -1,7 +1,8 @@
 """The log streams of every process: structlog to stderr, for people (console) or for machines (JSON lines).
 
 Only this module configures logging. ``PROVEWIRE_LOG=console|json`` chooses; unset, a terminal gets console and
-anything else gets JSON lines. ``PROVEWIRE_LOG_LEVEL=debug|info|warning|error`` sets the threshold.
+anything else gets JSON lines; systemd's journal gets each line behind its level. The threshold is
+``PROVEWIRE_LOG_LEVEL=debug|info|warning|error``.
 """
 
 import logging
@@ -13,6 +14,9 @@ from cli.errors import UsageError
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 FORMS = ("console", "json")
+JOURNAL = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
+"""Python's levels, and syslog's."""
+JOURNAL_DEBUG = 7
 
 
 def configure() -> None:
@@ -54,17 +58,38 @@ def configure() -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
-        )
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
     )
+    handler.setFormatter(Prefixed(formatter) if for_journal(os.environ.get("JOURNAL_STREAM", "")) else formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(LEVELS[level_name])
     for chatty in ("websockets", "aiohttp.access", "alembic", "asyncio"):
         logging.getLogger(chatty).setLevel(max(LEVELS[level_name], logging.WARNING))
+
+
+def for_journal(stream: str) -> bool:
+    """Whether our standard error goes to systemd's journal, which says so by device and inode (systemd.exec(5))."""
+    try:
+        here = os.fstat(sys.stderr.fileno())
+    except (OSError, ValueError):  # closed, or no file at all
+        return False
+    return stream == f"{here.st_dev}:{here.st_ino}"
+
+
+class Prefixed(logging.Formatter):
+    """Each line with its level as the journal reads it (sd-daemon(3)): ``journalctl -p warning`` then finds it."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Every line of it: the journal takes each for an entry of its own."""
+        least = next((number for level, number in JOURNAL if record.levelno >= level), JOURNAL_DEBUG)
+        return "\n".join(f"<{least}>{line}" for line in self._inner.format(record).split("\n"))
 
 
 def _structlog_for(form: str) -> ModuleType:

@@ -101,6 +101,7 @@ class Desk:
     async def _submit(self, job: Job) -> tuple[Job, bool]:
         stored, new = await self._store.add_job(job)
         if new:
+            log.info("a job was handed in", job=stored.id, circuit=stored.circuit_id, priority=stored.priority)
             self.absorb([JobPicture(job=stored)])
         return stored, new
 

@@ -320,14 +320,17 @@ class Sessions:
 
     def ended(self, life: Life) -> None:
         """A socket is about to close: the node's picture says so first."""
-        log.info(
-            "a session ended" if life.opened else "a socket closed unopened",
-            agent=life.agent_id,
-            session=life.session_id,
-            remote=_remote(life),
-            code=life.reason,
-            detail=life.detail,
-        )
+        if life.opened:
+            log.info(
+                "a session ended",
+                agent=life.agent_id,
+                session=life.session_id,
+                remote=_remote(life),
+                code=life.reason,
+                detail=life.detail,
+            )
+        else:
+            log.info("a socket closed unopened", remote=_remote(life), code=life.reason, detail=life.detail)
         self.traffic.ends[life.opened, int(life.reason)] += 1
         self._unopened.pop(life, None)
         if life.opened:

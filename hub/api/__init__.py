@@ -43,6 +43,7 @@ from hub.api.errors import problems
 from hub.api.feed import FEED, Feed
 from hub.api.idempotency import RUNNING, idempotent
 from hub.api.log_follow import LOG_FOLLOWERS, LogFollowers
+from hub.api.request_id import answered, identified
 from hub.api.route import Route, register
 from hub.api.scrapes import SCRAPES, Scrapes
 from hub.artifacts import Artifacts
@@ -118,8 +119,8 @@ def setup(app: web.Application) -> None:
     app[LOG_FOLLOWERS] = LogFollowers(app)
     app[PASSWORDS], app[login.THROTTLE], app[login.DELAYS] = Passwords(), Throttle(), login.Delays()
     app[AUDITOR], app[RUNNING] = Auditor(app), set()
-    app.middlewares.extend([problems, login.login_instead, audited, auth.authenticated, idempotent])
-    app.on_response_prepare.append(page.security_headers)
+    app.middlewares.extend([identified, problems, login.login_instead, audited, auth.authenticated, idempotent])
+    app.on_response_prepare.extend([page.security_headers, answered])
     app.on_shutdown.append(_end_streams)
     app.cleanup_ctx.append(_tasks)
     register(app, ROUTES)

@@ -9,6 +9,7 @@ the next phase boundary.
 """
 
 import asyncio
+import contextvars
 import os
 import signal
 import threading
@@ -277,9 +278,12 @@ class Worker:
     # --- the proof ------------------------------------------------------------------------------------------------
 
     async def _prove(self, frame: Prove, running: _Running) -> None:
+        # In every line that this job leads to, of the engine's thread as well.
+        structlog.contextvars.bind_contextvars(job=frame.job, attempt=frame.attempt)
         log.info("worker.proving", job=frame.job, attempt=frame.attempt, engine=frame.engine)
         loop = asyncio.get_running_loop()
-        ended = await loop.run_in_executor(self._thread, self._in_thread, frame, running, loop)
+        inside = contextvars.copy_context()
+        ended = await loop.run_in_executor(self._thread, inside.run, self._in_thread, frame, running, loop)
         while not await self._saved(ended):
             running.progress = running.at("waiting for the disk", 0, 0)
             self._say_progress(running)
