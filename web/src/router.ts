@@ -4,6 +4,8 @@ import { computed, signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import type { Role } from "./session";
 
+export { match } from "./address";
+
 export interface ViewProps {
   params: Readonly<Record<string, string>>;
   query: URLSearchParams;
@@ -31,30 +33,6 @@ export const place = computed(() => {
   const [path = "/", query = ""] = hash.value.replace(/^#/, "").split("?", 2);
   return { path: path === "" ? "/" : path, query: new URLSearchParams(query) };
 });
-
-export function match(pattern: string, path: string): Record<string, string> | null {
-  const wanted = pattern.split("/");
-  const given = path.split("/");
-  if (wanted.length !== given.length) return null;
-  const params: Record<string, string> = {};
-  for (const [at, part] of wanted.entries()) {
-    const text = given[at] ?? "";
-    if (part.startsWith(":")) {
-      const value = decoded(text);
-      if (value === "") return null;
-      params[part.slice(1)] = value;
-    } else if (part !== text) return null;
-  }
-  return params;
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return "";
-  }
-}
 
 /** An address within the page, for `href`. */
 export function link(path: string, query: Record<string, string | undefined> = {}): string {

@@ -24,11 +24,11 @@ export interface ChartProps {
   format: (value: number) => string;
   /** The scale begins at zero and ends here, at least. */
   top?: number | undefined;
-  /** Whether round numbers are those of powers of two. */
-  binary?: boolean;
+  /** What the scale goes by; round numbers if left out. */
+  steps?: readonly number[] | undefined;
 }
 
-export function Chart({ title, drawn, names, fromMs, toMs, format, top, binary = false }: ChartProps) {
+export function Chart({ title, drawn, names, fromMs, toMs, format, top, steps }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [at, setAt] = useState<number | null>(null);
@@ -39,7 +39,7 @@ export function Chart({ title, drawn, names, fromMs, toMs, format, top, binary =
   useEffect(() => {
     const element = place.current;
     if (element === null) return undefined;
-    const made = new uPlot(options({ names, format, shown: window_, setAt, width: element.clientWidth, binary }), [[]], element);
+    const made = new uPlot(options({ names, format, shown: window_, setAt, width: element.clientWidth, steps }), [[]], element);
     plot.current = made;
     const sized = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height: HEIGHT }));
     sized.observe(element);
@@ -134,10 +134,9 @@ interface Drawing {
   readonly shown: { current: { fromMs: number; toMs: number; top?: number | undefined } };
   readonly setAt: (at: number | null) => void;
   readonly width: number;
-  readonly binary: boolean;
+  readonly steps: readonly number[] | undefined;
 }
 
-const BINARY_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 const MINUTE_S = 60;
 const DAY_S = 24 * 3600;
 
@@ -148,7 +147,7 @@ function tick(atS: number, spanS: number): string {
   return at.toLocaleTimeString("en-GB").slice(0, spanS > 5 * MINUTE_S ? 5 : 8);
 }
 
-function options({ names, format, shown, setAt, width, binary }: Drawing): uPlot.Options {
+function options({ names, format, shown, setAt, width, steps }: Drawing): uPlot.Options {
   const series: uPlot.Series[] = [{}];
   const bands: uPlot.Band[] = [];
   names.forEach((name, index) => {
@@ -190,7 +189,7 @@ function options({ names, format, shown, setAt, width, binary }: Drawing): uPlot
         ...axis,
         size: 66,
         space: 30,
-        ...(binary ? { incrs: BINARY_STEPS } : {}),
+        ...(steps ? { incrs: [...steps] } : {}),
         values: (_plot, splits) => splits.map((value) => format(value)),
       },
     ],

@@ -3,17 +3,12 @@
 import { useSignal } from "@preact/signals";
 import { type ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
+import { linkIn } from "../address";
 import { sentence } from "../api";
 import { go, place } from "../router";
 import { logIn, said, setUp } from "../session";
 import { Form, text } from "./form";
 import { Trouble } from "./state";
-
-/** What a link's address says: its secret stands behind the #, so no server but ours ever sees it. */
-export function linkIn(path: string): { kind: "login" | "setup"; code: string } | null {
-  const found = /^\/(login|setup)\/([\w-]{1,128})$/.exec(path);
-  return found ? { kind: found[1] as "login" | "setup", code: found[2] ?? "" } : null;
-}
 
 export function Entrance() {
   const link = linkIn(place.value.path);

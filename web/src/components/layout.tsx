@@ -3,6 +3,7 @@
 import { useSignal } from "@preact/signals";
 import { type ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { linkIn } from "../address";
 import { activeKeys, useKeys } from "../keys";
 import { downSinceMs, link as liveLink } from "../live";
 import { link, place as placeNow } from "../router";
@@ -12,7 +13,7 @@ import { nextTheme, theme } from "../theme";
 import { NAVIGATION, shown } from "../views";
 import { clock } from "../words";
 import { Dialog } from "./dialog";
-import { Entrance, linkIn } from "./entrance";
+import { Entrance } from "./entrance";
 
 export function Page() {
   const main = useRef<HTMLElement>(null);

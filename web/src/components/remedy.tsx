@@ -1,24 +1,30 @@
-// What to do, in the hub's words: what stands in backticks there is a command, to be copied.
+// The hub's words, where what stands in backticks is a command to be copied.
 
 import { CopyButton } from "./copy_button";
-import { visibleLine } from "./terminal_text";
+import { visible } from "./terminal_text";
+
+export function Worded({ text }: { text: string }) {
+  const parts = visible(text).split("`");
+  return (
+    <>
+      {parts.map((part, index) =>
+        index % 2 === 0 ? (
+          part
+        ) : (
+          <span key={index}>
+            <code>{part}</code> <CopyButton text={part} what={`the command ${part}`} />
+          </span>
+        ),
+      )}
+    </>
+  );
+}
 
 export function Remedy({ text, lead = "What to do:" }: { text: string; lead?: string }) {
   if (text === "") return null;
   return (
     <p class="says">
-      <strong>{lead}</strong>{" "}
-      {visibleLine(text)
-        .split("`")
-        .map((part, index) =>
-          index % 2 === 0 ? (
-            part
-          ) : (
-            <span key={index} class="command">
-              <code>{part}</code> <CopyButton text={part} what={`the command ${part}`} />
-            </span>
-          ),
-        )}
+      <strong>{lead}</strong> <Worded text={text} />
     </p>
   );
 }

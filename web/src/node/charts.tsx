@@ -9,10 +9,12 @@ import { visibleLine } from "../components/terminal_text";
 import { nowMs } from "../store";
 import type { Node } from "./bodies";
 import { historyOf, seriesOf } from "./calls";
-import { COUNTERS, type Group, formatted, groupsOf, readingOf } from "./chart_groups";
+import { COUNTERS, type Group, type Unit, formatted, groupsOf, readingOf } from "./chart_groups";
 
 const POINTS_MAX = 600;
 const SHORT_UUID = 8;
+const BINARY_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
+const STEPS: Partial<Record<Unit, readonly number[]>> = { bytes: BINARY_STEPS, bytes_per_s: BINARY_STEPS, flag: [1] };
 
 interface Props {
   node: Node;
@@ -90,7 +92,7 @@ function One({ group, drawn, fromMs, toMs }: { group: Group; drawn: Drawn; fromM
       toMs={toMs}
       format={(value) => formatted(value, group.unit)}
       top={group.top}
-      binary={group.unit === "bytes" || group.unit === "bytes_per_s"}
+      steps={STEPS[group.unit]}
     />
   );
 }

@@ -5,6 +5,7 @@ import { visibleLine } from "../components/terminal_text";
 import { Partitions, took } from "../components/waterfall";
 import { partitionRows } from "../components/waterfall_layout";
 import type { Engine, EngineJob, Job, Node } from "./bodies";
+import { JobState } from "../jobs/parts";
 import { link } from "../router";
 import { nowMs } from "../store";
 import { age, bytes, plural, stamp } from "../words";
@@ -19,6 +20,7 @@ const ENGINE_SAYS: Record<string, string> = {
   silent: "does not answer",
 };
 const ENGINE_KINDS: Record<string, Severity> = { ok: "ok", status_disabled: "warn" };
+const ENDED_SHOWN = 5;
 const JOB_KINDS: Record<string, Severity> = { running: "busy", done: "ok" };
 
 export function Engines({ node, jobs }: { node: Node; jobs: ReadonlyMap<string, Job> | null }) {
@@ -59,6 +61,7 @@ export function Engines({ node, jobs }: { node: Node; jobs: ReadonlyMap<string, 
               <span class="number">{took(1000 * job.elapsed_s)}</span>
             </p>
           ))}
+          <Ended jobs={jobs} nodeId={node.id} />
           {status.outbox !== null && (
             <p class="muted number">
               Not yet acknowledged: {plural(status.outbox.events_held, "event")}, {bytes(status.outbox.bytes_held)}
@@ -71,6 +74,26 @@ export function Engines({ node, jobs }: { node: Node; jobs: ReadonlyMap<string, 
         ))}
       </div>
     </section>
+  );
+}
+
+/** The last jobs of ours that ended here, as far as the live picture goes. */
+function Ended({ jobs, nodeId }: { jobs: ReadonlyMap<string, Job> | null; nodeId: string }) {
+  const here = [...(jobs?.values() ?? [])].filter((job) => job.node === nodeId && job.ended_at_ms !== null);
+  const newest = here.sort((a, b) => (b.ended_at_ms ?? 0) - (a.ended_at_ms ?? 0)).slice(0, ENDED_SHOWN);
+  if (newest.length === 0) return null;
+  return (
+    <>
+      <h4>Last jobs here</h4>
+      <ul class="plain">
+        {newest.map((job) => (
+          <li key={job.id}>
+            <a href={link(`/jobs/${job.id}`)}>{visibleLine(job.circuit)}</a> <JobState job={job} />{" "}
+            <span class="muted number">{stamp(job.ended_at_ms ?? 0)}</span>
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }
 

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { sentence } from "../api";
 import { ActionDialog } from "../components/action";
-import { Remedy } from "../components/remedy";
+import { Remedy, Worded } from "../components/remedy";
 import { State } from "../components/state";
 import { Diff, RawText } from "../components/raw_text";
 import { visible, visibleLine } from "../components/terminal_text";
@@ -102,7 +102,9 @@ function Preview({ plan }: { plan: RecoveryPreview }) {
     <>
       <ul>
         {plan.effects.map((effect) => (
-          <li key={effect}>{visible(effect)}</li>
+          <li key={effect}>
+            <Worded text={effect} />
+          </li>
         ))}
       </ul>
       <Diff text={plan.diff} />
