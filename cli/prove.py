@@ -11,6 +11,9 @@ from pathlib import Path
 
 HELP = "prove one witness of one circuit on this machine"
 
+LOGS = False
+"""Short and offline: errors are sentences, and logging takes longer to load than a small proof takes."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""

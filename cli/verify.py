@@ -7,6 +7,9 @@ from pathlib import Path
 
 HELP = "verify one proof"
 
+LOGS = False
+"""Short and offline: errors are sentences, and logging takes longer to load than a small proof takes."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""

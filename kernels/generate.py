@@ -115,8 +115,20 @@ _TEMPLATE_HEAD: Final = """\
 def made_from_templates(curve: Curve) -> dict[Path, str]:
     """Return the files that a curve gets from the templates, with their text."""
     made = {}
+    loop = abs(6 * curve.parameter + 2 if curve.family == "bn" else curve.parameter)
+    words = {
+        "ident": curve.ident,
+        "title": curve.title,
+        "xi": str(curve.fq2_xi[0]),
+        "is_bn": str(curve.family == "bn").lower(),
+        "is_negative": str(curve.parameter < 0).lower(),
+        "loop_low": str(loop & _WORD_MASK),
+        "loop_high": str(loop >> _WORD_BITS),
+    }
     for template in sorted(TEMPLATES.iterdir()):
-        text = template.read_text(encoding="ascii").replace("@ident@", curve.ident).replace("@title@", curve.title)
+        text = template.read_text(encoding="ascii")
+        for word, value in words.items():
+            text = text.replace(f"@{word}@", value)
         name = template.name.removesuffix(".in")
         own = {"curve.cuh": f"curve/{curve.ident}.cuh", "native.cpp": f"native/{curve.ident}.cpp"}
         path = ROOT / own.get(name, f"entry/{curve.ident}_{name}")

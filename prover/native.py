@@ -26,6 +26,10 @@ FUNCTIONS: Final[dict[str, tuple[type, ...]]] = {
     "rows": (_POINTER, _U64, _U64, _U64, _POINTER, _POINTER, _POINTER, _POINTER, _U32),
     "quotient_of": (_U64, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _U32),
     "assemble": (_POINTER,) * 13,
+    "pairing_product_is_one": (_POINTER, _POINTER, _POINTER, _U64),
+    "g1_is_in_group": (_POINTER, _POINTER),
+    "g2_is_in_group": (_POINTER, _POINTER),
+    "statement": (_POINTER, _POINTER, _U64, _POINTER),
     "first_violated": (_POINTER, _U64, _U64, _U64, _POINTER),
     "lagrange": (_U64, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _U32),
     "gather_terms": (_POINTER, *(_U64,) * 4, *(_POINTER,) * 5, _U64, _POINTER),
@@ -47,12 +51,12 @@ class Native:
         Raises:
             DeviceError: they cannot be built or loaded.
         """
-        path = build_sources((f"native/{curve.ident}.cpp",), flags)
+        path = build_sources((native_source(curve),), flags)
         try:
             loaded = ctypes.CDLL(str(path))
         except OSError:
             path.unlink(missing_ok=True)  # damaged on the disk: once more
-            path = build_sources((f"native/{curve.ident}.cpp",), flags)
+            path = build_sources((native_source(curve),), flags)
             try:
                 loaded = ctypes.CDLL(str(path))
             except OSError as error:
@@ -67,6 +71,17 @@ class Native:
     def call(self, name: str, *arguments: int | bytes) -> int:
         """Call a function of ``FUNCTIONS``; bytes are handed over by their address."""
         return self._functions[name](*arguments)
+
+    def output(self, name: str, nbytes: int, *arguments: int | bytes) -> bytes:
+        """Call a function whose last argument is where it writes; return what it wrote."""
+        out = ctypes.create_string_buffer(nbytes)
+        self._functions[name](*arguments, ctypes.addressof(out))
+        return out.raw
+
+
+def native_source(curve: Curve) -> str:
+    """Return the source file of a curve's functions."""
+    return f"native/{curve.ident}.cpp"
 
 
 @cache

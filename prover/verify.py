@@ -1,14 +1,14 @@
 """Verification of Groth16 proofs.
 
-Plain Python over ``kernels.reference``: about 0.1 s, and 1 ms more for each public signal. Proofs come from
-rented machines and strangers, so every value is checked before it enters a formula.
+About 2 ms where the native functions have been built, else 0.1 s. Proofs come from rented machines and strangers, so
+every value is checked before it enters a formula.
 """
 
 from collections.abc import Sequence
 
-from kernels.reference.group import group1, group2
-from kernels.reference.pairing import pairing_product_is_one
+from kernels.reference.group import group1
 from prover.formats.snarkjson import Proof, VerifyingKey
+from prover.pairing import lies_in_g1, lies_in_g2, product_is_one, statement
 
 
 def verify(vkey: VerifyingKey, public: Sequence[int], proof: Proof) -> bool:
@@ -29,13 +29,12 @@ def why_rejected(vkey: VerifyingKey, public: Sequence[int], proof: Proof) -> str
         return problem
     first = group1(vkey.curve)
     # e(A, B) = e(alpha, beta) e(sum of public_i IC_i, gamma) e(C, delta)
-    statement = first.add(vkey.ic[0], first.sum(vkey.ic[1:], public))
-    holds = pairing_product_is_one(
+    holds = product_is_one(
         vkey.curve,
         [
             (first.neg(proof.a), proof.b),
             (vkey.alpha1, vkey.beta2),
-            (statement, vkey.gamma2),
+            (statement(vkey.curve, vkey.ic, public), vkey.gamma2),
             (proof.c, vkey.delta2),
         ],
     )
@@ -55,16 +54,16 @@ def _wrong_points(vkey: VerifyingKey, proof: Proof) -> str | None:
     curve = vkey.curve
     if proof.curve != curve:
         return f"the proof is of {proof.curve.name}, the verification key of {curve.name}"
-    first, second = group1(curve), group2(curve)
+    first = group1(curve)
     for name, point in (("pi_a", proof.a), ("pi_c", proof.c)):
         if point is not None and not all(0 <= value < curve.q for value in point):
             return f"a coordinate of {name} is not below the base field's modulus"
-        if not first.contains(point) or not first.in_subgroup(point):
+        if not lies_in_g1(curve, point):
             return (
                 f"{name} does not lie {'on the curve' if not first.contains(point) else 'in the subgroup of order r'}"
             )
     if not all(0 <= value < curve.q for part in proof.b or () for value in part):
         return "a coordinate of pi_b is not below the base field's modulus"
-    if not second.contains(proof.b) or not second.in_subgroup(proof.b):
+    if not lies_in_g2(curve, proof.b):
         return "pi_b does not lie in the twist's subgroup of order r"
     return None

@@ -7,6 +7,7 @@
 #if defined(__CUDACC__) || defined(PROVEWIRE_EMULATE_CARRY)
 #include "core/limbs32.cuh"
 #else
+#include "core/inverse.cuh"
 #include "core/limbs64.cuh"
 #endif
 
@@ -110,8 +111,14 @@ struct alignas(16) Mont {
     return z;
   }
 
-  // 1 / this by Fermat's little theorem; zero for zero.
+  // 1 / this, on the GPU by Fermat's little theorem; zero for zero.
   HD Mont inverse() const {
+#if !defined(__CUDACC__) && !defined(PROVEWIRE_EMULATE_CARRY)
+    Mont z;
+    BinaryGcd<P>::inverse(z.limb, limb);
+    // That is 1 / (x R); the result is R / x.
+    return z * radix_squared() * radix_squared();
+#endif
     return power([](u32 i) { return P::modulus(i) - (i == 0 ? 2 : 0); }, P::bytes / 8);
   }
 };

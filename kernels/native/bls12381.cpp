@@ -6,6 +6,7 @@
 // the caller's to check.
 #include "curve/bls12381.cuh"
 #include "native/msm.cuh"
+#include "native/pairing.cuh"
 #include "native/quotient.cuh"
 #include "native/rows.cuh"
 #include "native/setup.cuh"
@@ -146,4 +147,32 @@ EXPORT u64 bls12381_g1_first_off_curve(const u8* points, u64 count, const u8* b,
 
 EXPORT u64 bls12381_g2_first_off_curve(const u8* points, u64 count, const u8* b, u32 threads) {
   return first_off_curve<Fq2>(points, count, loaded<Fq2>(b), threads);
+}
+
+// Verification. `constants` are Pairing::Constants; points are affine in Montgomery form.
+
+EXPORT u64 bls12381_pairing_product_is_one(const u8* constants, const u8* ps, const u8* qs, u64 count) {
+  std::vector<G1> first(count);
+  std::vector<G2> second(count);
+  for (u64 i = 0; i < count; ++i) {
+    first[i] = loaded<G1>(ps + i * sizeof(G1));
+    second[i] = loaded<G2>(qs + i * sizeof(G2));
+  }
+  using Product = Pairing<PairingTraits>;
+  return Product(loaded<Product::Constants>(constants)).product_is_one(first, second);
+}
+
+EXPORT u64 bls12381_g1_is_in_group(const u8* point, const u8* b) {
+  return is_in_group<FrParams>(loaded<G1>(point), loaded<Fq>(b));
+}
+
+EXPORT u64 bls12381_g2_is_in_group(const u8* point, const u8* b) {
+  return is_in_group<FrParams>(loaded<G2>(point), loaded<Fq2>(b));
+}
+
+// out = points[0] + the sum of scalar times point over the others.
+EXPORT void bls12381_statement(const u8* points, const u8* scalars, u64 count, u8* out) {
+  G1Sum sum = G1Sum::from_affine(loaded<G1>(points));
+  for (u64 i = 0; i < count; ++i) sum.add(product(loaded<G1>(points + (i + 1) * sizeof(G1)), scalars + i * sizeof(Folded)));
+  store(out, sum.to_affine());
 }

@@ -25,7 +25,11 @@ struct Bases {
     return point;
   }
   void prefetch(u64 i) const {
-    if (i >= skip && i - skip < count) __builtin_prefetch(points + (i - skip) * sizeof(Affine<F>));
+    if (i < skip || i - skip >= count) return;
+    // A point of a file begins anywhere in a cache line.
+    const u8* point = points + (i - skip) * sizeof(Affine<F>);
+    for (u64 at = 0; at < sizeof(Affine<F>); at += 64) __builtin_prefetch(point + at);
+    __builtin_prefetch(point + sizeof(Affine<F>) - 1);
   }
 };
 
@@ -90,7 +94,7 @@ class BucketSums {
   }
 
  private:
-  static constexpr u64 ahead = 12;
+  static constexpr u64 ahead = 24;
 
   struct Segment {
     u64 length;

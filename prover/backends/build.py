@@ -1,12 +1,14 @@
 """Building the host device: the kernels, compiled by whatever C++ compiler the machine has.
 
 The shared object is kept in the user's cache folder under the digest of everything it was made from: sources, flags,
-the compiler's own version and the features of the CPU that it compiles for. Processes that build at once wait for each
+the compiler's file and the features of the CPU that it compiles for. Processes that build at once wait for each
 other, and an object appears in its place only when it is whole.
 """
 
 import fcntl
+import logging
 import os
+import platform
 import shlex
 import shutil
 import stat
@@ -14,19 +16,18 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-import structlog
 from platformdirs import user_cache_dir
 
 from kernels import ROOT
 from prover.errors import DeviceError
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)
 
 COMPILERS: Final = ("g++", "clang++", "c++")
 """Tried in this order where CXX does not name one."""
@@ -37,6 +38,7 @@ BUILD_DEADLINE_S: Final = 600
 """No compiler takes this long; one that hangs must not hang the prover for ever."""
 HOST_SOURCE: Final = "host/host.cpp"
 
+CPUINFO: Final = Path("/proc/cpuinfo")
 _SUFFIXES: Final = {".cuh", ".cu", ".cpp"}
 
 
@@ -103,9 +105,8 @@ def build_sources(names: tuple[str, ...], extra_flags: tuple[str, ...] = ()) -> 
     """
     compiler = find_compiler()
     sources = [ROOT / name for name in names]
-    flags = [*FLAGS, *_native(compiler), *extra_flags]
-    folder = cache_folder()
-    library = folder / f"{_digest(compiler, flags, sources)}.so"
+    library = _place(compiler, names, extra_flags)
+    folder = library.parent
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _check_owner(folder)
@@ -113,7 +114,7 @@ def build_sources(names: tuple[str, ...], extra_flags: tuple[str, ...] = ()) -> 
             return library
         with _locked(library.with_suffix(".lock")):
             if not library.exists():
-                _compile(compiler, flags, sources, library)
+                _compile(compiler, [*FLAGS, *_native(compiler), *extra_flags], sources, library)
     except OSError as error:
         raise DeviceError(
             f"{error.filename or folder}: the built kernels cannot be kept there: {error.strerror or error}; "
@@ -136,38 +137,61 @@ def _check_owner(folder: Path) -> None:
         )
 
 
-@cache
-def _knows_native(compiler: tuple[str, ...]) -> bool:
-    """Whether a compiler can compile for the CPU it runs on."""
-    return _run([*compiler, NATIVE, "-E", "-x", "c++", os.devnull]).returncode == 0
+def find_built(names: tuple[str, ...]) -> Path | None:
+    """Return the shared object of some source files where it has been built for this machine and may be trusted."""
+    with suppress(DeviceError, OSError):
+        library = _place(find_compiler(), names, ())
+        _check_owner(library.parent)
+        return library if library.exists() else None
+    return None
 
 
 def _native(compiler: list[str]) -> list[str]:
     """Return the flag for this very CPU where the compiler has one."""
-    return [NATIVE] if _knows_native(tuple(compiler)) else []
+    known = _run([*compiler, NATIVE, "-E", "-x", "c++", os.devnull]).returncode == 0
+    return [NATIVE] if known else []
 
 
-def _digest(compiler: list[str], flags: list[str], sources: list[Path]) -> str:
-    """Return the digest of everything an object depends on."""
+def _place(compiler: list[str], names: tuple[str, ...], extra_flags: tuple[str, ...]) -> Path:
+    """Return where an object belongs: under the digest of everything it depends on."""
     digest = sha256()
-    parts = [*compiler, *flags, *(str(source.relative_to(ROOT)) for source in sources), _version(compiler, flags)]
-    for part in parts:
+    for part in (*compiler, *FLAGS, NATIVE, *extra_flags, *names, *_identity(compiler[0]), _cpu_features()):
         digest.update(part.encode() + b"\0")
+    digest.update(_sources_digest())
+    return cache_folder() / f"{digest.hexdigest()[:32]}.so"
+
+
+@cache
+def _sources_digest() -> bytes:
+    """Return the digest of every source file, since any may be included."""
+    digest = sha256()
     for path in sorted(path for path in ROOT.rglob("*") if path.suffix in _SUFFIXES):
         text = path.read_bytes()
         digest.update(f"{path.relative_to(ROOT)}\0{len(text)}\0".encode())
         digest.update(text)
-    return digest.hexdigest()[:32]
+    return digest.digest()
 
 
-def _version(compiler: list[str], flags: list[str]) -> str:
-    """Return what a compiler says about itself, with the CPU features that it makes use of."""
-    return _run([*compiler, *(flag for flag in flags if flag == NATIVE), "-v", "-E", "-x", "c++", os.devnull]).stderr
+def _identity(command: str) -> tuple[str, ...]:
+    """Return what tells a compiler from another one, or from its next version: which file it is, and of when."""
+    path = Path(shutil.which(command) or command).resolve()
+    found = path.stat()
+    return str(path), str(found.st_size), str(found.st_mtime_ns)
+
+
+@cache
+def _cpu_features() -> str:
+    """Return what this CPU is and can do, as far as the system says."""
+    with suppress(OSError):
+        lines = CPUINFO.read_text(encoding="ascii", errors="replace").splitlines()
+        told = {line.partition(":")[0].strip(): line for line in reversed(lines)}
+        return "\n".join(told.get(name, "") for name in ("vendor_id", "model name", "flags", "Features"))
+    return platform.processor()
 
 
 def _compile(compiler: list[str], flags: list[str], sources: list[Path], library: Path) -> None:
     """Compile the sources side by side and link them; the object gets its name when it is on the disk."""
-    log.info("building the host device", compiler=shlex.join(compiler), library=str(library))
+    log.info("building %s with %s", library, shlex.join(compiler))
     with tempfile.TemporaryDirectory(prefix="build-", dir=library.parent) as name:
         folder = Path(name)
         objects = [folder / f"{source.stem}.o" for source in sources]

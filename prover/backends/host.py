@@ -4,6 +4,7 @@ The interpreter's lock is free while a kernel runs. What a kernel leaves does no
 """
 
 import ctypes
+import logging
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -13,15 +14,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-import structlog
-
 from kernels.curves import Curve
 from kernels.entries import ENTRY_FILES, Entry, entries, file_groups
 from prover.backends.base import Buffer, Data, Launch, Traits
 from prover.backends.build import build, build_sources
 from prover.errors import DeviceError
 
-log = structlog.get_logger(__name__)
+log = logging.getLogger(__name__)
 
 SHARED_BYTES_MAX: Final = 32 * 1024
 """What a block's shared memory may take: about a first-level cache."""
@@ -249,7 +248,7 @@ def _load(files: tuple[str, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(library))
     except OSError as error:
-        log.warning("the built kernels cannot be loaded and are built anew", library=str(library), error=str(error))
+        log.warning("%s: the built kernels cannot be loaded and are built anew: %s", library, error)
     try:
         library.unlink(missing_ok=True)
         return ctypes.CDLL(str(build(files, flags)))

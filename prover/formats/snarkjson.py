@@ -19,6 +19,7 @@ from prover.errors import MalformedFile, Mismatch, printable
 from prover.formats.container import open_regular
 from prover.formats.points import g1_from_bytes, g2_from_bytes
 from prover.formats.zkey import ZKey
+from prover.pairing import lies_in_g1, lies_in_g2
 
 PROOF_BYTES_MAX: Final = 64 * 1024
 """A proof takes about 800 bytes."""
@@ -265,25 +266,25 @@ class _Parser:
 
 def _check_key(key: VerifyingKey, source: Source) -> None:
     """Check that all points lie in their groups and that the four fixed ones are not infinity."""
-    first, second = group1(key.curve), group2(key.curve)
-    _check_finite(first, key.alpha1, source, "alpha1")
+    curve = key.curve
+    first, second = group1(curve), group2(curve)
+    for name, fixed in (("alpha1", key.alpha1), ("beta2", key.beta2), ("gamma2", key.gamma2), ("delta2", key.delta2)):
+        if fixed is None:
+            raise MalformedFile(source, name, "is the point at infinity; proofs of such a key prove nothing")
+    if not lies_in_g1(curve, key.alpha1):
+        raise _outside(first, key.alpha1, source, "alpha1")
     for name, point in (("beta2", key.beta2), ("gamma2", key.gamma2), ("delta2", key.delta2)):
-        _check_finite(second, point, source, name)
+        if not lies_in_g2(curve, point):
+            raise _outside(second, point, source, name)
     for index, ic in enumerate(key.ic):
-        _check_point(first, ic, source, f"IC[{index}]")  # infinity is legal here
+        if not lies_in_g1(curve, ic):  # infinity is legal here
+            raise _outside(first, ic, source, f"IC[{index}]")
 
 
-def _check_finite(group: Group[E], point: tuple[E, E] | None, source: Source, name: str) -> None:
-    if point is None:
-        raise MalformedFile(source, name, "is the point at infinity; proofs of such a key prove nothing")
-    _check_point(group, point, source, name)
-
-
-def _check_point(group: Group[E], point: tuple[E, E] | None, source: Source, name: str) -> None:
-    if not group.contains(point):
-        raise MalformedFile(source, name, "the point does not lie on the curve")
-    if not group.in_subgroup(point):
-        raise MalformedFile(source, name, "the point does not lie in the subgroup of order r")
+def _outside(group: Group[E], point: tuple[E, E] | None, source: Source, name: str) -> MalformedFile:
+    """Return the error of a point that does not lie in its group."""
+    place = "in the subgroup of order r" if group.contains(point) else "on the curve"
+    return MalformedFile(source, name, f"the point does not lie {place}")
 
 
 def _alpha_beta(key: VerifyingKey) -> list[list[list[str]]]:

@@ -1,0 +1,95 @@
+"""Groups and pairings of a verification: by native functions where they have been built, else in plain Python.
+
+Nothing is compiled here: who only verifies, as a hub does, needs no compiler. Both ways give the same answers.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+
+from kernels.curves import Curve, Fq2
+from kernels.reference.group import group1, group2
+from kernels.reference.pairing import G1Point, G2Point, pairing_product_is_one, tower
+from prover.backends.build import find_built
+from prover.errors import DeviceError
+from prover.formats.points import g1_from_bytes, g1_to_bytes, g2_to_bytes
+from prover.native import Native, native, native_source
+
+
+def lies_in_g1(curve: Curve, point: G1Point) -> bool:
+    """Whether a point with coordinates below q lies in the first group's subgroup of order r; infinity does."""
+    functions = _functions(curve)
+    if functions is None:
+        group = group1(curve)
+        return group.contains(point) and group.in_subgroup(point)
+    b = _coordinates(curve, curve.b1)
+    return bool(functions.call("g1_is_in_group", g1_to_bytes(curve, point), b))
+
+
+def lies_in_g2(curve: Curve, point: G2Point) -> bool:
+    """Whether a point with coordinates below q lies in the second group's subgroup of order r; infinity does."""
+    functions = _functions(curve)
+    if functions is None:
+        group = group2(curve)
+        return group.contains(point) and group.in_subgroup(point)
+    b = _coordinates(curve, *curve.b2)
+    return bool(functions.call("g2_is_in_group", g2_to_bytes(curve, point), b))
+
+
+def product_is_one(curve: Curve, pairs: Sequence[tuple[G1Point, G2Point]]) -> bool:
+    """Whether the product of the pairings of all pairs is 1.
+
+    Args:
+        curve: the curve.
+        pairs: points of the first group with points of the second group, in their subgroups of order r.
+    """
+    functions = _functions(curve)
+    if functions is None:
+        return pairing_product_is_one(curve, pairs)
+    first = b"".join(g1_to_bytes(curve, p) for p, _ in pairs)
+    second = b"".join(g2_to_bytes(curve, q) for _, q in pairs)
+    return bool(functions.call("pairing_product_is_one", _constants(curve), first, second, len(pairs)))
+
+
+def statement(curve: Curve, points: Sequence[G1Point], scalars: Sequence[int]) -> G1Point:
+    """Return the first point plus the sum of scalar times point over the others.
+
+    Args:
+        curve: the curve.
+        points: one more than there are scalars.
+        scalars: each below r.
+    """
+    functions = _functions(curve)
+    if functions is None:
+        group = group1(curve)
+        return group.add(points[0], group.sum(points[1:], scalars))
+    octets = b"".join(g1_to_bytes(curve, point) for point in points)
+    plain = b"".join(scalar.to_bytes(curve.n8r, "little") for scalar in scalars)
+    return g1_from_bytes(curve, functions.output("statement", curve.g1_bytes, octets, plain, len(scalars)))
+
+
+@cache
+def _functions(curve: Curve) -> Native | None:
+    """Return the native functions where they have been built."""
+    if find_built((native_source(curve),)) is None:
+        return None
+    try:
+        return native(curve)
+    except DeviceError:
+        return None
+
+
+def _coordinates(curve: Curve, *values: int) -> bytes:
+    """Return base field elements as the native functions take them."""
+    return b"".join(((value << 8 * curve.n8q) % curve.q).to_bytes(curve.n8q, "little") for value in values)
+
+
+@cache
+def _constants(curve: Curve) -> bytes:
+    """Return the pairing's constants: the powers of xi for the q-th power map, and the hard exponent to the base q."""
+    powers: tuple[Fq2, ...] = tower(curve).frobenius_w
+    exponent = (curve.q**4 - curve.q**2 + 1) // curve.r
+    digits = []
+    for _ in range(4):
+        exponent, digit = divmod(exponent, curve.q)
+        digits.append(digit.to_bytes(curve.n8q, "little"))
+    return b"".join(_coordinates(curve, *power) for power in powers) + b"".join(digits)
