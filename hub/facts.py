@@ -76,6 +76,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     reason_at_ms: int | None = None
     status: NodeStatus | None = None
     """What it last said of itself; None for nothing."""
+    status_at_ms: int | None = None
     via_ssh_at_ms: int | None = None
     """Set while that came by ssh and not over a session."""
     observes: bool = False
@@ -114,6 +115,13 @@ class Facts(Struct, frozen=True, kw_only=True):
     def heard(self) -> bool:
         """Whether its session speaks now."""
         return self.state is NodeState.ONLINE
+
+    @property
+    def said(self) -> NodeStatus | None:
+        """What it said over the session that is open now; None: what is known is of an earlier one, or of the store."""
+        told_ms, opened_ms = self.status_at_ms, self.session_opened_at_ms
+        earlier = told_ms is not None and opened_ms is not None and told_ms < opened_ms
+        return self.status if self.heard and not earlier else None
 
     def at(self, time_ms: int | None) -> str:
         """A moment in words; ``an unknown time`` for none."""

@@ -137,9 +137,9 @@ def all_troubles(facts: Facts) -> list[Trouble]:
 
 def _does(facts: Facts) -> tuple[str, str, int | None]:
     """What it does, for one that is heard: a name, words, and since when."""
-    if not facts.heard or facts.status is None:
+    status = facts.said
+    if status is None:
         return ("online", "connected, nothing said yet", facts.session_opened_at_ms) if facts.heard else ("", "", None)
-    status = facts.status
     jobs, doing = _jobs(status), _doing(status, observes=facts.observes)
     drains = status.draining is True
     if jobs or doing is Proving.PROVING:
@@ -209,12 +209,12 @@ def _proving(facts: Facts) -> ProvingLight:
     if facts.status is None:
         return _seen_by_ssh(facts, "unknown", Proving.UNKNOWN, None)
     doing = _doing(facts.status, observes=facts.observes)
-    if facts.heard:
+    if facts.said is not None:
         return ProvingLight(doing, doing.value, facts.last_heard_at_ms, doing)
     if facts.via_ssh_at_ms is not None and (facts.seen is None or facts.seen.at_ms <= facts.via_ssh_at_ms):
         at = facts.at(facts.via_ssh_at_ms)
         return ProvingLight(doing, f"{doing.value} at {at}, by its own word over ssh", facts.via_ssh_at_ms, doing)
-    told_ms = facts.last_heard_at_ms if facts.via_ssh_at_ms is None else facts.via_ssh_at_ms
+    told_ms = facts.via_ssh_at_ms or (facts.status_at_ms if facts.heard else facts.last_heard_at_ms)
     return _seen_by_ssh(facts, f"{doing.value} when last heard {facts.at(told_ms)}", doing, told_ms)
 
 

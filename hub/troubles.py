@@ -20,7 +20,7 @@ from wire.text import clipped
 
 Item = TypeVar("Item")
 
-CLONE_SHOWN_MS = 5 * 60_000
+CLONE_SHOWN_MS = 130_000
 """After it was last sent away: it knocks again within two minutes for as long as it is there."""
 SKEW_MS = 30_000
 DISK_BAD_SHARE = 0.02
@@ -58,7 +58,7 @@ CARDS = {
         "proves there.",
     ),
     GpuState.DRIVER_HUNG: _Card(
-        "driver hung",
+        "hung (NVML does not answer)",
         Severity.BAD,
         "Leave running proofs alone; drain the node, then reboot it: a driver that hangs in the kernel cannot be "
         "restarted. The agent asks it again by itself meanwhile.",
@@ -85,7 +85,7 @@ def _given(items: Sequence[Item] | UnsetType) -> Sequence[Item]:
 
 def _status(facts: Facts) -> NodeStatus | None:
     """Its word, while that is of now: an old one says nothing of what is wrong now."""
-    return facts.status if facts.heard or facts.via_ssh_at_ms is not None else None
+    return facts.status if facts.via_ssh_at_ms is not None else facts.said
 
 
 def _double(facts: Facts) -> Iterator[Trouble]:

@@ -30,6 +30,7 @@ def facts_of(app: web.Application, node: Node, since: Mapping[str, int], answer:
         reason_detail=node.last_reason_detail,
         reason_at_ms=node.last_reason_at_ms,
         status=None if node.status_at_ms is None else node.status,
+        status_at_ms=node.status_at_ms,
         via_ssh_at_ms=None if node.via_ssh is None else node.via_ssh.at_ms,
         observes=Capability.OBSERVE in node.capabilities,
         clock_skew_ms=node.clock_skew_ms,

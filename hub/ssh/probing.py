@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-DELAYS_S = (60.0, 120.0, 300.0, 600.0, 1800.0)
+DELAYS_S = (15.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0)
 """Between two looks at one node; the last one goes on."""
 JITTER = 0.1
 

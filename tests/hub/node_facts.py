@@ -40,6 +40,7 @@ def facts(**changes: Any) -> Facts:
         "created_at_ms": NOW_MS - 86_400_000,
         "last_heard_at_ms": NOW_MS if changes.get("state", NodeState.ONLINE) is NodeState.ONLINE else HEARD_MS,
         "status": NodeStatus(),
+        "status_at_ms": NOW_MS,
         "reach": Reach(node_id=NODE),
     }
     return Facts(**(values | changes))
@@ -135,6 +136,8 @@ def any_facts(draw: st.DrawFn) -> Facts:
         reason_code=draw(st.none() | st.sampled_from([int(reason) for reason in Reason])),
         reason_at_ms=draw(maybe),
         status=draw(st.none() | STATUSES),
+        status_at_ms=draw(times),
+        session_opened_at_ms=draw(maybe),
         via_ssh_at_ms=draw(maybe),
         observes=draw(st.booleans()),
         clock_skew_ms=draw(st.none() | st.integers(-(10**6), 10**6)),

@@ -67,13 +67,13 @@ def test_the_worst_comes_first(known: Facts) -> None:
 def test_silence_never_colours_the_second_light(known: Facts) -> None:
     """A node that falls silent: its second light says what was last known and when, and is otherwise unknown."""
     spoke = msgspec.structs.replace(
-        known, state=NodeState.ONLINE, last_heard_at_ms=HEARD_MS, via_ssh_at_ms=None, ladder=None
+        known, state=NodeState.ONLINE, last_heard_at_ms=HEARD_MS, status_at_ms=HEARD_MS, via_ssh_at_ms=None, ladder=None
     )
     before = lights(spoke).proving
     for state in (NodeState.STALE, NodeState.RECONNECTING, NodeState.LOST):
         after = lights(msgspec.structs.replace(spoke, state=state)).proving
         assert after.state is Proving.UNKNOWN
-        assert after.last is before.state
+        assert after.last is before.last
         assert after.at_ms == before.at_ms
 
 
@@ -95,6 +95,15 @@ def test_a_node_that_is_well() -> None:
     assert sentence(facts(status=IDLE)).text == "idle"
     draining = msgspec.structs.replace(IDLE, draining=True)
     assert sentence(facts(status=draining)).text == "draining"
+
+
+def test_what_it_said_before_it_came_back_is_not_said_of_now() -> None:
+    down = NodeStatus(engines=[EngineReading(engine="cuzk", state=EngineState.DOWN)])
+    known = facts(status=down, status_at_ms=HEARD_MS, session_opened_at_ms=NOW_MS)
+    assert sentence(known).text == "connected, nothing said yet"
+    light = lights(known).proving
+    assert (light.state, light.last) == (Proving.UNKNOWN, Proving.UNABLE)
+    assert sentence(msgspec.structs.replace(known, status_at_ms=NOW_MS)).state == "engine_down"
 
 
 def test_the_worst_then_what_it_does_then_the_rest() -> None:
