@@ -8,8 +8,7 @@ import argparse
 import importlib
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
-from typing import NoReturn, Protocol, cast
+from typing import Any, NoReturn, Protocol, cast
 
 from cli.errors import (
     EXIT_CODES_HELP,
@@ -71,6 +70,20 @@ class Parser(argparse.ArgumentParser):
         self.exit(EXIT_USAGE, f"provewire: {message}\n")
 
 
+class _Version(argparse.Action):
+    """``--version``; what it prints takes a while to find out, so that is done when it is asked for."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_rest: object) -> None:
+        """Print it and end."""
+        from importlib.metadata import version  # noqa: PLC0415 - see above
+
+        print(f"provewire {version('provewire')}")
+        parser.exit()
+
+
 def load(name: str) -> Command:
     """The module of one subcommand."""
     return cast(Command, importlib.import_module(COMMANDS[name]))
@@ -85,7 +98,7 @@ def parser_for(names: Sequence[str]) -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"provewire {version('provewire')}")
+    parser.add_argument("--version", action=_Version, help="show the program's version and exit")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
     for name in names:
         module = load(name)
@@ -112,11 +125,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = parser_for(known).parse_args(arguments)
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else EXIT_USAGE
-    from cli import logs  # noqa: PLC0415 - structlog is not needed to print --help
-
     try:
-        logs.configure()
-        return load(args.command).run(args)
+        command = load(args.command)
+        if getattr(command, "LOGS", True):
+            from cli import logs  # noqa: PLC0415 - structlog takes as long to load as a small proof
+
+            logs.configure()
+        return command.run(args)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
