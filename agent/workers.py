@@ -297,8 +297,10 @@ class DeviceWorker:
         if self._silent is not link.answering:
             return
         self._silent = not link.answering
-        event = "worker.silent" if self._silent else "worker.answers"
-        log.warning(event, device=self.device, pid=link.pid)
+        if self._silent:
+            log.warning("worker.silent", device=self.device, pid=link.pid)
+        else:
+            log.info("worker.answers", device=self.device, pid=link.pid)
         self._detail = "its process lives and does not answer; its leases are not renewed" if self._silent else ""
         self._on_change()
 
