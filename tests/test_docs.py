@@ -24,7 +24,7 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").
 README = (ROOT / "README.md").read_text()
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
 SSH = (ROOT / "docs" / "ssh.md").read_text()
-WITH_ACTIONS = {"ssh-key", "ssh-target"}
+WITH_ACTIONS = {"ssh-key", "ssh-target", "tokens", "users"}
 """Their options are those of their actions."""
 KEY_ACTIONS = ("show", "doctor", "install", "rotate")
 VARIABLE = re.compile(r"PROVEWIRE_[A-Z0-9_]+[A-Z0-9]")

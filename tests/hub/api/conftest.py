@@ -145,8 +145,8 @@ async def start(aiohttp_client: Any, tmp_path: Path) -> AsyncIterator[Start]:
     """Starts the hub with settings, and with a clock that stands still if asked."""
     started: list[Background] = []
 
-    async def begin(*, still: bool = False, **settings: Any) -> Web:
-        clock: Clock = FakeClock() if still else SystemClock()
+    async def begin(*, still: bool = False, clock: Clock | None = None, **settings: Any) -> Web:
+        clock = clock or (FakeClock() if still else SystemClock())
         background = Background(asyncio.Event())
         config = Config(data_dir=tmp_path / "hub", **settings)
         config.data_dir.mkdir(exist_ok=True)

@@ -14,7 +14,7 @@ from hub.api import artifacts
 from hub.api.auth import Limiter
 from hub.api.route import Route
 from tests.hub.api.conftest import Start, Web
-from tests.hub.rig import FakeClock
+from tests.hub.rig import WAIT_S, FakeClock, JumpingClock
 
 OPEN = {
     ("GET", "/assets/{name}"),
@@ -230,3 +230,37 @@ def test_a_bucket_refills_and_forgets_the_longest_quiet() -> None:
     for number in range(5000):
         limiter.take(str(number))
     assert limiter.take("a") == 0.0
+
+
+def test_no_address_takes_a_secret() -> None:
+    """Addresses end up in logs, histories and Referer headers."""
+    secret = re.compile(r"token|code|secret|password|key", re.IGNORECASE)
+    for route in api.ROUTES:
+        assert not secret.search(" ".join(re.findall(r"\{(\w+)\}", route.path))), route.path
+        for parameter in route.parameters:
+            assert parameter.where != "query" or not secret.search(parameter.name), route.path
+
+
+@pytest.mark.parametrize("path", ["/api/v1/live", "/api/v1/nodes/{id}/logs?follow=1&format=sse"])
+@pytest.mark.parametrize("by", ["browser", "token"])
+async def test_a_stream_ends_with_what_opened_it(
+    start: Start, monkeypatch: pytest.MonkeyPatch, path: str, by: str
+) -> None:
+    clock = JumpingClock()
+    web = await start(clock=clock)
+    monkeypatch.setattr("hub.api.logs.BEAT_S", 0.05)
+    monkeypatch.setattr("hub.api.feed.BEAT_S", 0.05)
+    peer = await web.hub.enroll()
+    headers = await (web.person(Role.VIEWER, "vera") if by == "browser" else web.program(Role.VIEWER))
+    async with web.client.get(path.format(id=peer.id), headers=headers) as stream:
+        assert stream.status == 200
+        assert await stream.content.readany()
+        if by == "browser":
+            assert (await web.ask("POST", "/api/v1/users/vera/logout")).status == 200
+        else:
+            [token] = web.app[ROSTER].tokens()
+            assert (await web.ask("DELETE", f"/api/v1/tokens/{token.id}")).status == 200
+        clock.jump(6)
+        async with asyncio.timeout(WAIT_S):
+            while await stream.content.readany():
+                pass
