@@ -27,6 +27,7 @@ from hub.api import (
     login,
     logs,
     metrics,
+    node_metrics,
     nodes,
     openapi,
     page,
@@ -111,7 +112,7 @@ def setup(app: web.Application) -> None:
     app[history.CHARTS] = asyncio.Semaphore(history.CHARTS_AT_ONCE_MAX)
     app[jobs.PAIRS] = jobs.CheckedPairs()
     app[views.NAMES] = views.Names(app)
-    app[metrics.LAG] = metrics.LoopLag()
+    app[metrics.LAG], app[metrics.WORDS] = metrics.LoopLag(), node_metrics.Words()
     app[SCRAPES] = Scrapes(partial(metrics.make, app))
     app[page.PAGE] = page.Page()
     app[AILMENTS] = Ailments(app)

@@ -73,6 +73,7 @@ class LoopLag:
 
 
 LAG = web.AppKey("LAG", LoopLag)
+WORDS = web.AppKey("WORDS", node_metrics.Words)
 
 
 class Scrape:
@@ -193,6 +194,8 @@ class Scrape:
         yield _plain("provewire_listening_seconds", "Since the hub started or last was late itself.", listened_s)
         yield _plain("provewire_nodes_clock_skewed", "Nodes whose clock is far off.", registry.remarks.skewed)
         doubted = registry.remarks.hub_clock_doubted
+        refused = {(): self._app[WORDS].refused}
+        yield _count("provewire_node_series_refused", "Left out: their node used too many labels.", refused)
         yield _plain("provewire_hub_clock_doubted", "1 while most nodes' clocks differ from the hub's.", doubted)
 
     def _viewers(self) -> Iterator[Metric]:
@@ -236,7 +239,7 @@ async def make(app: web.Application) -> Pieces:
     ProcessCollector(registry=registry)
     fleet = app[ports.REGISTRY]
     heard = [node for node in fleet.nodes() if node.state is NodeState.ONLINE]
-    return [generate_latest(registry), *await node_metrics.text(heard, fleet)]
+    return [generate_latest(registry), *await node_metrics.text(heard, fleet, app[WORDS])]
 
 
 async def metrics(request: web.Request) -> web.StreamResponse:

@@ -3,23 +3,27 @@
 Only nodes that are heard have series, and unknown values none, so that no old value is taken for a present one. A large
 fleet has some hundred thousand of them: they are written node by node, and the loop has its turn in between.
 
-Labels are a node's id, a card's UUID, an engine's name. The last two are the node's own words and escaped.
+Labels are a node's id, a card's UUID, an engine's name. The last two are the node's own words: escaped, and so many of
+one node at most. Prometheus keeps every label it ever saw, so a node that makes up new ones fills its disk.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
 from hub.registry import Node, Registry
 from wire.engines import EngineReading, EngineState
+from wire.limits import ENGINES_MAX, GPUS_MAX
 from wire.readings import GpuReading, GpuState, HostReading
 from wire.status import WorkerState
 
 NODES_AT_ONCE = 4
 """Nodes written before others get their turn on the loop: about a millisecond, with eight cards each."""
 PREFIX = "provewire_node_"
+WORDS_MAX = 4 * (GPUS_MAX + ENGINES_MAX)
+"""Of one node: every card exchanged three times."""
 
 
 class Series(NamedTuple):
@@ -128,11 +132,36 @@ WORKERS = (
 FAMILIES = (*NODE, *HOST, *OUTBOX, *WORKERS, *GPU, *ENGINE)
 
 
-async def text(nodes: Iterable[Node], registry: Registry) -> list[bytes]:
+class Words:
+    """Which words of nodes became labels, in this run of the hub."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, set[str]] = {}
+        self.refused = 0
+        """Series left out because their node has used too many words, counted at each scrape."""
+
+    def keep(self, node_ids: Collection[str]) -> None:
+        """Forget nodes that are no more."""
+        for node_id in self._known.keys() - set(node_ids):
+            del self._known[node_id]
+
+    def takes(self, node_id: str, word: str) -> bool:
+        """Whether a node's word may be a label: those it used first may."""
+        known = self._known.setdefault(node_id, set())
+        if word not in known:
+            if len(known) >= WORDS_MAX:
+                self.refused += 1
+                return False
+            known.add(word)
+        return True
+
+
+async def text(nodes: Iterable[Node], registry: Registry, words: Words) -> list[bytes]:
     """The series of these nodes, a piece for each family."""
+    words.keep({node.id for node in registry.nodes()})
     lines = {family.name: bytearray() for family in FAMILIES}
     for number, node in enumerate(nodes):
-        _write(lines, node, registry)
+        _write(lines, node, registry, words)
         if number % NODES_AT_ONCE == NODES_AT_ONCE - 1:
             await asyncio.sleep(0)
     parts = []
@@ -146,7 +175,7 @@ async def text(nodes: Iterable[Node], registry: Registry) -> list[bytes]:
     return parts
 
 
-def _write(lines: dict[str, bytearray], node: Node, registry: Registry) -> None:
+def _write(lines: dict[str, bytearray], node: Node, registry: Registry, words: Words) -> None:
     status = node.status
     own = f'node="{node.id}"'
     _add(lines, NODE, own, (node, registry))
@@ -159,10 +188,12 @@ def _write(lines: dict[str, bytearray], node: Node, registry: Registry) -> None:
         _add(lines, WORKERS, own, status.workers)
     gpus: Iterable[GpuReading] = () if status.gpus is UNSET else status.gpus
     for gpu in {gpu.uuid: gpu for gpu in gpus}.values():
-        _add(lines, GPU, f'{own},gpu="{_escaped(gpu.uuid)}"', gpu)
+        if words.takes(node.id, gpu.uuid):
+            _add(lines, GPU, f'{own},gpu="{_escaped(gpu.uuid)}"', gpu)
     engines: Iterable[EngineReading] = () if status.engines is UNSET else status.engines
     for engine in {engine.engine: engine for engine in engines}.values():
-        _add(lines, ENGINE, f'{own},engine="{_escaped(engine.engine)}"', engine)
+        if words.takes(node.id, engine.engine):
+            _add(lines, ENGINE, f'{own},engine="{_escaped(engine.engine)}"', engine)
 
 
 def _add(lines: dict[str, bytearray], families: Iterable[Series], labels: str, reading: Any) -> None:

@@ -11,13 +11,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from hub import ports
 from hub.api import metrics, scrapes
 from hub.api.metrics import LoopLag
-from hub.api.node_metrics import NODES_AT_ONCE
+from hub.api.node_metrics import NODES_AT_ONCE, WORDS_MAX
 from hub.api.scrapes import READERS_MAX, SCRAPES
 from hub.faults import PARTS
 from tests.hub.api.conftest import Web
 from tests.hub.test_registry import a_hello, an_agent
 from wire.engines import EngineReading, EngineState, EngineWorker
 from wire.inputs import Heard
+from wire.limits import GPUS_MAX
 from wire.readings import GpuReading, GpuState, HostReading
 from wire.reasons import Reason
 from wire.status import NodeStatus, WorkerReading, WorkerState
@@ -120,6 +121,70 @@ async def test_a_nodes_own_words_in_a_label_cannot_forge_a_sample(web: Web) -> N
         samples = await scrape(web)
     assert samples["provewire_node_gpu_xids_total", (("gpu", evil), ("node", peer.id))] == 1
     assert samples["provewire_jobs", (("state", "done"),)] == 0
+
+
+async def test_a_node_that_makes_up_cards_fills_no_prometheus(web: Web) -> None:
+    peer = await web.hub.enroll()
+    seen = set()
+    async with peer.connect() as connection:
+        for turn in range(WORDS_MAX // GPUS_MAX + 3):
+            await connection.status(NodeStatus(gpus=[GpuReading(f"{turn}-{n}", xid_count=1) for n in range(GPUS_MAX)]))
+            await connection.until(Heard)
+            samples = await scrape(web)
+            seen |= {labels for name, labels in samples if name == "provewire_node_gpu_xids_total"}
+        assert len(seen) == WORDS_MAX
+        assert samples["provewire_node_series_refused_total", ()] > 0
+    other = await web.hub.enroll()
+    async with other.connect() as connection:
+        await connection.status(NodeStatus(gpus=[GpuReading("a", xid_count=1)]))
+        await connection.until(Heard)
+        assert (("gpu", "a"), ("node", other.id)) in {labels for _, labels in await scrape(web)}
+
+
+LABELS = {
+    "provewire_alert_notices": {"outcome"},
+    "provewire_alerts_firing": {"rule"},
+    "provewire_alerts_told": {"kind"},
+    "provewire_build": {"hub", "version"},
+    "provewire_node_engine": {"engine", "node"},
+    "provewire_node_gpu": {"gpu", "node"},
+    "provewire_node_": {"node"},
+}
+"""The longest beginning of a family's name holds; of any other the labels are words of our own."""
+OWN = {
+    "state",
+    "kind",
+    "outcome",
+    "reason",
+    "queue",
+    "where",
+    "part",
+    "cause",
+    "code",
+    "of",
+    "tier",
+    "volume",
+    "le",
+    "stream",
+}
+
+
+async def test_labels_are_fixed_sets(web: Web) -> None:
+    peer = await web.hub.enroll("telling")
+    engine = EngineReading(engine="cuzk", state=EngineState.OK)
+    async with peer.connect(name="telling") as connection:
+        await connection.status(NodeStatus(gpus=[GpuReading("GPU-1", xid_count=1)], engines=[engine]))
+        await connection.until(Heard)
+        while_heard = await scrape(web)
+    for name, labels in while_heard:
+        known = max((start for start in LABELS if name.startswith(start)), key=len, default="")
+        assert {label for label, _ in labels} <= (LABELS[known] if known else OWN), name
+    await web.ask("DELETE", f"/api/v1/nodes/{peer.id}")
+    gone = await scrape(web)
+    assert not [labels for _, labels in gone if any(value in {peer.id, "GPU-1", "cuzk"} for _, value in labels)]
+    withdrawn = {name for name, _ in while_heard} - {name for name, _ in gone}
+    assert withdrawn
+    assert all(name.startswith("provewire_node_") for name in withdrawn), "only series of nodes come and go"
 
 
 async def test_what_sessions_do_is_counted(web: Web) -> None:
