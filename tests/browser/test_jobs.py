@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_node import HOSTILE, asked_for, is_text_only
+from tests.browser.site import HOSTILE, asked_for, is_text_only
 from tests.browser.world import PHONE, WAIT_MS, World
 from tests.e2e.conftest import SNARKJS
 from tests.e2e.rig import CIRCUITS, DEADLINE_S, Agent

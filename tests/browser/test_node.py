@@ -1,101 +1,38 @@
 """A node's view in a real browser: what is wrong and why, without reload; a key put right from the page.
 
-The node is a world of its own: its agent and worker, an sshd, eight cards by a fake driver's library, and a daemon that
-says what a cuzk-daemon would say. Its strings are hostile, and stay text.
+The node's strings are hostile, and stay text.
 """
 
-import json
 import re
 import shlex
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.agent.sensors.cuzk.fake_daemon import FakeDaemon, daemon
-from tests.agent.sensors.cuzk.fake_engine import FakeEngine
-from tests.agent.sensors.fake_nvml.library import FakeNvml
-from tests.browser.world import PHONE, WAIT_MS, Watched, World
-from tests.e2e.node_world import NodeWorld, needs_node_world
+from tests.browser.site import ESCAPES, HOSTILE, JOB, Site, asked_for, is_text_only, site_of
+from tests.browser.world import PHONE, WAIT_MS, World
+from tests.e2e.node_world import needs_node_world
 from tests.e2e.rig import until
 from tests.hub.ssh.sshd import make_key
 
 pytestmark = needs_node_world
 
-HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
-ESCAPES = "\x1b[31mred\x1b[2J"
-JOB = "ps-porep-1000-7-4411"
 SEEN_MS = 10_000.0
 """For what has to come from a process on a busy machine; the page's own part is far below a second."""
 expect.set_options(timeout=WAIT_MS)
 
 
-@dataclass
-class Site:
-    """The node and everything on it that a test moves."""
-
-    world: World
-    node: NodeWorld
-    nvml: FakeNvml
-    engine: FakeEngine
-    cuzk: FakeDaemon
-    log: Path
-    id: str
-
-    @property
-    def view(self) -> str:
-        return f"/nodes/{self.id}"
-
-    @property
-    def hub_key(self) -> Path:
-        return self.world.hub.folder / "ssh" / "id_ed25519"
-
-    @contextmanager
-    def shown(self, role: str = "admin", query: str = "", **options: Any) -> Iterator[tuple[Page, Watched]]:
-        with self.world.open(f"{self.view}{query}", role, **options) as watched:
-            expect(watched.page.locator(".top h1")).to_have_text(self.node.name)
-            yield watched.page, watched
-
-    def say(self, **fields: str) -> None:
-        """One line in the node's log file."""
-        with self.log.open("a") as file:
-            file.write(f"{json.dumps(fields)}\n")
-
-
 @pytest.fixture(scope="module")
 def site(hub: World) -> Iterator[Site]:
-    nvml = FakeNvml(hub.rig.folder / "scenario")
-    nvml.set("1 throttle 32")
-    engine = FakeEngine(time.monotonic)
-    engine.submit(JOB)
-    engine.run_partition(JOB, 0)
-    log = hub.rig.folder / "app.log"
-    log.write_text("from before\n")
-    with daemon(engine.status) as cuzk:
-        node = NodeWorld(hub.rig, "gpu-7")
-        cards = {name: nvml.environ[name] for name in ("LD_LIBRARY_PATH", "FAKE_NVML_SCENARIO")}
-        node.has_environment({**cards, "FAKE_NVML_NAME": f"NVIDIA {HOSTILE}"[:90]})
-        banner = node.world / "banner"
-        banner.write_text(f"{HOSTILE}{ESCAPES}\n")
-        node.configure_sshd(f"Banner {banner}")
-        node.join(hub.hub, "--cuzk", f"127.0.0.1:{cuzk.port}", "--cuzk-grpc", "off", "--log-file", str(log))
-        yield Site(hub, node, nvml, engine, cuzk, log, hub.hub.nodes()["gpu-7"]["id"])
+    with site_of(hub) as made:
+        yield made
 
 
 def section(page: Page, heading: str) -> Locator:
     """A part of the view, by its heading."""
     return page.locator("section").filter(has=page.get_by_role("heading", name=heading, exact=True))
-
-
-def is_text_only(page: Page) -> None:
-    """What nodes say made no element and ran nothing."""
-    assert page.evaluate("document.querySelectorAll('main img, main script, main iframe, dialog img').length") == 0
-    assert "owned" not in page.title()
 
 
 def test_the_view_says_what_is_wrong_and_changes_without_reload(site: Site) -> None:
@@ -279,10 +216,11 @@ def test_events_and_sessions_are_told_with_their_numbers(site: Site) -> None:
         expect(section(page, "Sessions")).to_contain_text("open")
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(site: Site, scheme: str) -> None:
-    with site.shown(color_scheme=scheme) as (page, watched):
+def test_axe_finds_nothing_in_the_light_and_in_the_dark(site: Site) -> None:
+    with site.shown(reduced_motion="reduce") as (page, watched):  # nothing is between two colours
         expect(page.locator(".events li").first).to_be_visible()
+        assert watched.axe() == []
+        page.emulate_media(color_scheme="dark")
         assert watched.axe() == []
         section(page, "Put it right").get_by_role("button", name="Fetch its logs").click()
         expect(page.get_by_role("dialog")).to_contain_text("Exactly this is run")
@@ -296,14 +234,6 @@ def test_a_phone_has_all_of_it_in_its_width(site: Site) -> None:
         assert watched.axe() == []
         page.get_by_role("button", name="Log", exact=True).click()
         expect(page.get_by_role("heading", name="Log", exact=True)).to_be_in_viewport()
-
-
-def asked_for(page: Page, method: str, path: str) -> int:
-    """The status of a request the page itself makes, with everything a page sends."""
-    script = """async ([method, path]) => (await fetch(path, {method,
-        headers: {"X-Provewire": "1", "Content-Type": "application/json"}, body: "{}"})).status"""
-    status: int = page.evaluate(script, [method, path])
-    return status
 
 
 def public_of(path: Path) -> str:
