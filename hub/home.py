@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
-
-from wire.inputs import EventsReceived
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hub.backlog import Settled
     from hub.session import Life
     from wire.frames import Hello, JobHeld, JobReply, KeyInstalled
-    from wire.inputs import StatusReceived
-
-Settled = Callable[[EventsReceived, int | BaseException], None]
-"""Told the committed head of events that were stored, or why they were not."""
+    from wire.inputs import EventsReceived, StatusReceived
 
 
 class Home(Protocol):

@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 import structlog
 
+from hub.backlog import Settled
 from hub.bus import Bus, LogsStored, NodeChanged
 from hub.clock import Clock
 from hub.config import Config
 from hub.desk import Desk
-from hub.home import Settled
 from hub.jobs import step_for
 from hub.node_time import NodeClock, NodeClocks
 from hub.quotas import QuotaLimits, Quotas

@@ -1,18 +1,19 @@
 """One agent's life over a channel: handshake, then frames both ways until one side ends it with a numbered reason.
 
 Nobody waits for anybody else's trouble. The reader, or past it each frame as it comes, feeds the protocol and answers
-at once from memory. What must be stored is done by a worker, in order, and acknowledged after the commit. What is to be
-sent is handed over at once; when the peer takes too little a sender waits for it, each frame under a deadline. Worker
-and sender are tasks that exist only while they have something to do: an idle agent costs the hub one task. What the
-peer does wrong ends this session and touches nothing else.
+at once from memory. What must be stored is a backlog, done in order, and acknowledged after the commit. What is to be
+sent is handed over at once; when the peer takes too little a sender waits for it, each frame under a deadline. The
+backlog's worker and the sender are tasks that exist only while they have something to do: an idle agent costs the hub
+one task. What the peer does wrong ends this session and touches nothing else.
 """
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 import structlog
 
+from hub.backlog import Backlog, Settled, Work
 from hub.channels.base import Channel, ChannelClosed
 from hub.clock import Clock
 from hub.company import Company
@@ -36,26 +37,22 @@ from wire.inputs import (
     Replied,
     StatusReceived,
 )
-from wire.limits import EVENTS_PER_FRAME_MAX
 from wire.reasons import WEBSOCKET_CLOSE_BASE, Reason
 from wire.session import HubSession, Sign, Verify
 
 log = structlog.get_logger(__name__)
 
-WORK_ITEMS_MAX = 64
-"""Frames that wait for the store, one agent's; then its socket is not read any further."""
 STORE_WAIT_S = 5.0
 """How long an agent stays away when the store cannot take its events."""
 FRAME_TOKEN_BYTES = 16 * 1024
 """A frame costs one token of its session's rate, and one more for each so many bytes."""
-
-Work = Callable[[], Awaitable[None]]
 
 
 class Life:
     """One session."""
 
     __slots__ = (
+        "_backlog",
         "_clock",
         "_departed",
         "_finished",
@@ -66,14 +63,8 @@ class Life:
         "_owed_s",
         "_protocol",
         "_rate",
-        "_room",
-        "_settled",
-        "_store_failed",
         "_traffic",
-        "_under_way",
         "_waiting",
-        "_work",
-        "_worker",
         "agent_id",
         "channel",
         "detail",
@@ -125,15 +116,7 @@ class Life:
         self._outlet = Outlet(
             channel, traffic, company, config.send_deadline_s, self._protocol.frames_to_send, self._end
         )
-        self._store_failed = False
-        self._work: list[Work | EventsReceived] = []
-        self._worker: asyncio.Task[None] | None = None
-        self._under_way = 0
-        """Frames of events that are being stored past the worker."""
-        self._settled: asyncio.Future[None] | None = None
-        """The end waits for these."""
-        self._room: asyncio.Future[None] | None = None
-        """The reader waits for the worker."""
+        self._backlog = Backlog(self)
 
     @property
     def hello(self) -> Hello:
@@ -219,23 +202,9 @@ class Life:
                 if isinstance(happened, Ended):
                     self._end(happened.reason, happened.detail)
 
-    def do(self, work: Work | EventsReceived) -> None:
-        """Have something done by the worker, or events stored, after what it has to do already.
-
-        It is the reader that keeps this bounded: beyond `WORK_ITEMS_MAX` it takes no further frame.
-        """
-        self._work.append(work)
-        self._begin()
-
-    def _begin(self) -> None:
-        """Have the worker start, once what goes past it is done: everything happens in its order."""
-        if self._worker is None and self._work and not self._under_way:
-            self._worker = asyncio.create_task(self._work_off())
-
-    @property
-    def _crowded(self) -> bool:
-        """Whether no further frame may be taken before some work is done."""
-        return len(self._work) + self._under_way >= WORK_ITEMS_MAX
+    def do(self, work: Work) -> None:
+        """Have something done after what there is to do already."""
+        self._backlog.do(work)
 
     # --- the life
 
@@ -244,12 +213,9 @@ class Life:
         try:
             self._outlet.flush()
             await self._read()
-            if self._under_way:
-                self._settled = asyncio.get_running_loop().create_future()
-                await self._settled
-            for task in (self._leaving, self._worker):
-                if task is not None:
-                    await task
+            if self._leaving is not None:
+                await self._leaving
+            await self._backlog.settled()
         except Exception as error:  # noqa: BLE001 - the outermost line of a session: a bug here must not reach another
             self._failed(error)
             if self._leaving is not None:
@@ -271,13 +237,11 @@ class Life:
 
     async def _cancel_tasks(self) -> None:
         """What is left of the session's tasks when it was cancelled itself, or failed."""
-        self._work.clear()
+        await self._backlog.cancel()
         await self._outlet.cancel()
-        tasks = [task for task in (self._leaving, self._worker) if task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.gather(*tasks, return_exceptions=True)
+        if self._leaving is not None:
+            self._leaving.cancel()
+            await asyncio.gather(self._leaving, return_exceptions=True)
 
     def _failed(self, error: BaseException) -> None:
         """A bug of ours ends the session."""
@@ -343,7 +307,7 @@ class Life:
 
     def _taken(self, data: bytes) -> bool:
         """Take one frame past the reader, which waits for it, unless the reader has to wait before it takes it."""
-        if self._owed_s > 0.0 or self._crowded:
+        if self._owed_s > 0.0 or self._backlog.full:
             return False
         if not self._over:
             try:
@@ -354,9 +318,7 @@ class Life:
 
     async def _until_its_turn(self) -> None:
         """Wait before the next frame is taken: until there is room for its work, and as long as a flood owes."""
-        while self._crowded:
-            self._room = asyncio.get_running_loop().create_future()
-            await self._room
+        await self._backlog.room()
         if self._owed_s > 0.0:  # a flood waits in the peer's own buffers, and takes nobody else's time
             self._traffic.held_back += 1
             owed_s, self._owed_s = self._owed_s, 0.0
@@ -397,10 +359,7 @@ class Life:
     def _act(self, happened: HubInput) -> None:
         match happened:
             case EventsReceived():
-                if self._worker is None and not self._work and self._home.events_soon(self, happened, self._stored):
-                    self._under_way += 1
-                else:
-                    self.do(happened)
+                self._backlog.take(happened)
             case Replied(reply=reply):
                 self.do(lambda: self._home.replied(self, reply))
             case KeyAnswered(frame=answer):
@@ -415,31 +374,31 @@ class Life:
                     self._outlet.shut()
                 self._end(reason, detail)
 
-    # --- the worker
+    # --- called by the backlog
 
-    async def _work_off(self) -> None:
-        """Do what was queued, in order, also after the end: it was received before it."""
-        while self._work:
-            work = self._work.pop(0)
-            if isinstance(work, EventsReceived):
-                work = self._with_those_behind(work)
-            self._make_room()
-            try:
-                if isinstance(work, EventsReceived):
-                    await self._store(work)
-                else:
-                    await work()
-            except Exception as error:  # noqa: BLE001 - as in `run`
-                self._went_wrong(error)
-            self._outlet.flush()
-        self._worker = None
+    async def store(self, received: EventsReceived) -> int:
+        """Store events; the head of their stream."""
+        return await self._home.events(self, received)
 
-    def _make_room(self) -> None:
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
+    def store_soon(self, received: EventsReceived, settled: Settled) -> bool:
+        """The same without a task, where they may."""
+        return self._home.events_soon(self, received, settled)
 
-    def _went_wrong(self, error: BaseException) -> None:
+    def stored(self, received: EventsReceived, head: int, *, alone: bool) -> None:
+        """Acknowledge what is committed."""
+        if not self._over:
+            pressing = self._protocol.acknowledge(received.epoch, Stream(received.stream), head)
+            if alone:
+                self._outlet.stored(pressing=pressing)
+
+    def worked(self) -> None:
+        """Send what came of it."""
+        self._outlet.flush()
+
+    def went_wrong(self, error: BaseException) -> None:
         """Work could not be done: the session ends with the reason."""
+        if self._finished:
+            return
         match error:
             case ForeignReference():
                 self.end(Reason.FOREIGN_REFERENCE, str(error))
@@ -449,49 +408,3 @@ class Life:
                 self.end(Reason.OVERLOADED, f"the hub's store does not answer: {error}", STORE_WAIT_S)
             case _:
                 self._failed(error)
-
-    def _with_those_behind(self, first: EventsReceived) -> EventsReceived:
-        """These events and, in one commit, those of the same stream that came while an earlier commit took its time."""
-        count = len(first.events)
-        behind = 0
-        for item in self._work:
-            if not isinstance(item, EventsReceived) or (item.epoch, item.stream) != (first.epoch, first.stream):
-                break
-            if count + len(item.events) > EVENTS_PER_FRAME_MAX:
-                break
-            count += len(item.events)
-            behind += 1
-        if not behind:
-            return first
-        together = [first, *self._work[:behind]]
-        del self._work[:behind]
-        items = [item for item in together if isinstance(item, EventsReceived)]
-        events = [event for item in items for event in item.events]
-        return EventsReceived(first.epoch, first.stream, events, sum(item.size_bytes for item in items))
-
-    async def _store(self, received: EventsReceived) -> None:
-        if self._store_failed:
-            return  # what came before is missing; the agent sends all of it again
-        try:
-            head = await self._home.events(self, received)
-        except StoreError:
-            self._store_failed = True
-            raise
-        if not self._over:
-            self._protocol.acknowledge(received.epoch, Stream(received.stream), head)
-
-    def _stored(self, received: EventsReceived, outcome: int | BaseException) -> None:
-        """What came of events that were stored past the worker."""
-        self._under_way -= 1
-        self._make_room()
-        if isinstance(outcome, BaseException):
-            if not self._store_failed and not self._finished:
-                self._store_failed = True  # what followed does not fit any more; the agent sends all of it again
-                self._went_wrong(outcome)
-        elif not self._over:
-            pressing = self._protocol.acknowledge(received.epoch, received.stream, outcome)
-            self._outlet.stored(pressing=pressing)
-        if not self._under_way:
-            self._begin()
-            if self._settled is not None and not self._settled.done():
-                self._settled.set_result(None)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from hub.backlog import Settled
 from hub.bus import Bus
 from hub.channels.base import Channel
 from hub.clock import Clock
@@ -15,7 +16,6 @@ from hub.company import Company
 from hub.config import Config
 from hub.desk import Desk
 from hub.entrance import UNKNOWN_WAIT_S, Entrance, Key
-from hub.home import Settled
 from hub.ingest import Ingest
 from hub.keys import Keys, verify_signature
 from hub.liveness import Limits

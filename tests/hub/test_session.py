@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from hub.backlog import ITEMS_MAX, Settled
 from hub.channels.base import ChannelClosed, Taker
 from hub.company import RUSH_FRAMES_PER_S, WINDOW_S, Company
 from hub.config import Config
-from hub.home import Settled
 from hub.ids import uuid7
 from hub.keys import verify_signature
-from hub.session import STORE_WAIT_S, WORK_ITEMS_MAX, Life
+from hub.session import STORE_WAIT_S, Life
 from hub.store.base import StoreUnavailable
 from hub.traffic import Traffic
 from tests.hub.rig import FakeClock, numbered
@@ -309,14 +309,14 @@ async def test_what_waits_for_the_store_is_bounded_and_the_socket_is_read_no_fur
     async with meeting() as met:
         met.home.gate.clear()
         await met.events(1)
-        for _ in range(3 * WORK_ITEMS_MAX):
+        for _ in range(3 * ITEMS_MAX):
             met.agent.send_reply(JobReply(JOB, 1, accepted=True))
             met.flush()
-        await turns(10 * WORK_ITEMS_MAX)
-        assert met.channel.to_hub.qsize() > WORK_ITEMS_MAX
+        await turns(10 * ITEMS_MAX)
+        assert met.channel.to_hub.qsize() > ITEMS_MAX
         met.home.gate.set()
-        await turns(10 * WORK_ITEMS_MAX)
-        assert len(met.home.said) == 3 * WORK_ITEMS_MAX
+        await turns(10 * ITEMS_MAX)
+        assert len(met.home.said) == 3 * ITEMS_MAX
 
 
 async def test_what_became_of_a_key_reaches_the_hub_around() -> None:
@@ -437,7 +437,7 @@ async def test_an_idle_session_is_one_task_and_no_timer() -> None:
             await met.hear()
         await turns()
         assert len(asyncio.all_tasks()) == before + 1
-        assert (met.life._worker, met.life._outlet.idle) == (None, True)
+        assert (met.life._backlog._worker, met.life._outlet.idle) == (None, True)
 
 
 async def test_acknowledgements_of_many_frames_go_out_as_one() -> None:
@@ -547,7 +547,7 @@ async def test_events_are_stored_without_a_task_and_acknowledged_after_it() -> N
         await met.events(1)
         await met.events(2, 3)
         await turns()
-        assert met.life._worker is None
+        assert met.life._backlog._worker is None
         assert met.channel.to_agent.empty()
         home.settle()
         assert await met.hear() == Ack(streams=[StreamHave(EPOCH, Stream.EVENTS, 1)], status_seq=0)
@@ -598,15 +598,15 @@ async def test_a_session_is_not_over_before_its_events_are_stored() -> None:
 
 async def test_events_under_way_are_bounded_and_then_the_socket_is_read_no_further() -> None:
     async with swift_meeting() as (met, home):
-        for seq in range(1, 2 * WORK_ITEMS_MAX + 1):
+        for seq in range(1, 2 * ITEMS_MAX + 1):
             await met.events(seq)
-        await turns(10 * WORK_ITEMS_MAX)
-        assert len(home.under_way) == WORK_ITEMS_MAX
-        while len(home.stored) < 2 * WORK_ITEMS_MAX:
+        await turns(10 * ITEMS_MAX)
+        assert len(home.under_way) == ITEMS_MAX
+        while len(home.stored) < 2 * ITEMS_MAX:
             while home.under_way:
                 home.settle()
             await turns()
-        assert home.stored == list(range(1, 2 * WORK_ITEMS_MAX + 1))
+        assert home.stored == list(range(1, 2 * ITEMS_MAX + 1))
 
 
 async def test_in_a_rush_acknowledgements_keep_company_until_it_is_over() -> None:
