@@ -1,18 +1,17 @@
 """Starts the process that hands notices over, and ends it in time: a service that hangs costs nobody anything."""
 
 import asyncio
-import contextlib
-import os
-import signal
 import sys
 
 import msgspec
 import structlog
 
 from hub.alerts.messenger import REQUEST_BYTES_MAX, Errand, Outcome
+from hub.children import Bounded, child
 
 log = structlog.get_logger(__name__)
 
+ARGV = (sys.executable, "-I", "-m", "hub.alerts.messenger")
 DEADLINE_S = 30.0
 """From the start of the process to its answer; some seconds of it go into loading Apprise."""
 AT_ONCE_MAX = 2
@@ -42,7 +41,7 @@ class Sender:
             self.under_way += 1
             try:
                 async with asyncio.timeout(self._deadline_s):
-                    return await _converse(request, undelivered)
+                    return await _converse(request, undelivered, self._deadline_s)
             except TimeoutError:
                 return Outcome(undelivered, f"the service did not take it within {self._deadline_s:g} s")
             except OSError as error:
@@ -51,53 +50,16 @@ class Sender:
                 self.under_way -= 1
 
 
-async def _converse(request: bytes, undelivered: tuple[bool, ...]) -> Outcome:
-    child = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-I",
-        "-m",
-        "hub.alerts.messenger",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={},
-        cwd="/",
-        start_new_session=True,
-    )
-    try:
-        said, complaint = await _spoken(child, request)
-        status = await child.wait()
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        await child.wait()
+async def _converse(request: bytes, undelivered: tuple[bool, ...], deadline_s: float) -> Outcome:
+    said, complaint = Bounded(ANSWER_BYTES_MAX), Bounded(STDERR_BYTES_MAX)
+    async with child(ARGV, said.add, complaint.add, env={}, stdin=request) as running:
+        status = await running.wait()
+        await running.heard(deadline_s)
     try:
         if status == 0:
-            return msgspec.json.decode(said, type=Outcome)
+            return msgspec.json.decode(said.kept(), type=Outcome)
     except msgspec.MsgspecError:
         pass
     # What it printed may hold an address, so it is told to nobody: how it ended has to do.
-    log.error("the process that sends notices failed", status=status, stderr_bytes=len(complaint))
+    log.error("the process that sends notices failed", status=status, stderr_bytes=len(complaint.kept()))
     return Outcome(undelivered, f"the process that sends notices failed (exit status {status})")
-
-
-async def _spoken(child: asyncio.subprocess.Process, request: bytes) -> tuple[bytes, bytes]:
-    assert child.stdin is not None  # noqa: S101 - all three are pipes
-    assert child.stdout is not None  # noqa: S101 - same
-    assert child.stderr is not None  # noqa: S101 - same
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-        child.stdin.write(request)
-        await child.stdin.drain()
-    child.stdin.close()
-    async with asyncio.TaskGroup() as tasks:
-        said = tasks.create_task(_bounded(child.stdout, ANSWER_BYTES_MAX))
-        complaint = tasks.create_task(_bounded(child.stderr, STDERR_BYTES_MAX))
-    return said.result(), complaint.result()
-
-
-async def _bounded(stream: asyncio.StreamReader, bytes_max: int) -> bytes:
-    """The beginning of a stream; the rest is read and dropped, so that its writer never hangs."""
-    kept = bytearray()
-    while chunk := await stream.read(64 * 1024):
-        kept += chunk[: bytes_max - len(kept)]
-    return bytes(kept)
