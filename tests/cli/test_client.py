@@ -1,5 +1,6 @@
 """The commands as a client of the hub from anywhere: by address and token, for people and for programs."""
 
+import hashlib
 import json
 import os
 import stat
@@ -14,6 +15,7 @@ import pytest
 from bench.certificate import certificate
 from cli import client, tables, tokens
 from cli.errors import EXIT_OK, EXIT_UNREACHABLE, EXIT_USAGE, UsageError
+from prover import circuits
 from tests.hub.test_app import ROOT, process
 
 PASSWORD = "correct horse battery\n"  # noqa: S105 - a test's
@@ -114,6 +116,36 @@ def test_who_may_not_is_told_so(hub: Caller) -> None:
     assert err == "provewire: the hub refused: this takes the role admin; viewer is viewer: ask an admin\n"
     refused = hub.ok("audit", "--refused", "--who", "viewer")
     assert "refused: role_refused" in refused
+
+
+def test_a_job_is_listed_shown_and_called_off(hub: Caller) -> None:
+    job = handed_in(hub)
+    [row] = [line for line in hub.ok("jobs", "--state", "queued").splitlines() if job in line]
+    assert row.split()[1:3] == ["queued", "merkle8"]
+    assert "merkle8" in hub.ok("circuits")
+    shown = hub.ok("job", job[:30])
+    assert shown.splitlines()[0] == f"job        {job}"
+    code, _, err = hub.run("job", job, "--proof", str(hub.folder / "proof.json"))
+    assert (code, "so there is no proof.json" in err) == (EXIT_USAGE, True)
+    assert json.loads(hub.ok("job", job, "--cancel", "--json"))["state"] == "cancelled"
+    assert hub.ok("job", job, "--cancel")  # again, which is harmless
+    assert hub.ok("jobs", "--state", "failed") == "there is no such job\n"
+
+
+def handed_in(hub: Caller) -> str:
+    """A job of the bundled circuit, by REST."""
+    there = client.HubByUrl(hub.url, (hub.folder / "admin").read_text().strip())
+    digests = []
+    for name in ("merkle8.zkey", "merkle8.wtns"):
+        data = (Path(circuits.__file__).parent / name).read_bytes()
+        digests.append(hashlib.sha256(data).hexdigest())
+        connection = there.connect(30.0)
+        headers = {"Authorization": f"Bearer {(hub.folder / 'admin').read_text().strip()}"}
+        connection.request("PUT", f"/api/v1/artifacts/{digests[-1]}", data, headers)
+        assert connection.getresponse().status in {200, 201}
+        connection.close()
+    there.post("/api/v1/circuits", {"name": "merkle8", "zkey": digests[0]})
+    return str(there.post("/api/v1/jobs", {"circuit": "merkle8", "witness": digests[1]})["id"])
 
 
 def test_a_job_that_is_nobodys(hub: Caller) -> None:
