@@ -13,7 +13,7 @@ CUDA_SOURCES := $(shell git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.c
 PAGE_SOURCES := $(shell find web -type f -not -name schema.ts 2>/dev/null) package-lock.json $(wildcard hub/api/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv page demo test test-long chaos lint format fuzz bench bench-quick generate clean
+.PHONY: help venv page demo test test-long chaos drills lint format fuzz bench bench-quick generate clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,10 @@ test-long: $(VENV)/.dev node_modules/.package-lock.json page  ## also the slow o
 chaos: $(VENV)/.dev  ## everything that can happen, for PROVEWIRE_CHAOS_MINUTES (30), and every crash point
 	$(BIN)/python -m tests.chaos
 
+drills: $(VENV)/.dev  ## twelve things that go wrong, over a real fleet; what each showed is in build/drills.jsonl (docs/drills.md)
+	rm -f build/drills.jsonl
+	$(BIN)/python -m pytest tests/drills/test_drills.py $(PYTEST_ARGS)
+
 lint: $(VENV)/.dev  ## ruff, mypy --strict, clang-format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -83,12 +87,12 @@ define run_benches
 	if [ -n "$$failed" ]; then echo "missed what is required:$$failed" >&2; exit 1; fi
 endef
 
-bench: $(VENV)/.dev  ## every figure of docs/performance.md, one JSON line each; about 80 minutes, 60 of them the soak
-	$(call run_benches,prove ingest "idle --count 2000" "idle --count 10000" latency reconnect agent "soak --minutes $(SOAK_MINUTES)")
+bench: $(VENV)/.dev page  ## every figure of docs/performance.md, one JSON line each; about 2 hours, 60 minutes of them the soak
+	$(call run_benches,prove ingest "idle --count 2000" "idle --count 10000" latency reconnect agent page "soak --minutes $(SOAK_MINUTES)")
 
-bench-quick: $(VENV)/.dev  ## the same in small, about 5 minutes; says whether they run, not how fast we are
+bench-quick: $(VENV)/.dev page  ## the same in small, about 8 minutes; says whether they run, not how fast we are
 	$(call run_benches,"prove --rounds 1" "ingest --agents 100 --minutes 2 --rounds 1" "idle --count 500 --settle-s 5" \
-		"latency --count 200 --seconds 15" "reconnect --count 200 --down-s 10" "agent --seconds 20" "soak --minutes 2 --count 100")
+		"latency --count 200 --seconds 15" "reconnect --count 200 --down-s 10" "agent --seconds 20" "page --minutes 2 --count 100" "soak --minutes 2 --count 100")
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build dist node_modules

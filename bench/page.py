@@ -11,7 +11,6 @@ real Chromium shows the fleet, worst first, and is scrolled now and then. Measur
 
 import argparse
 import itertools
-import os
 import statistics
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from playwright.sync_api import Browser, BrowserContext, CDPSession, Page, sync_
 
 from bench.descriptors import take_descriptors
 from bench.fleet import Fleet, fleet_of
-from bench.harness import HubProcess, Process, Target, Verdict, cpu_s, hub_process, rss_bytes, two_cores, until
+from bench.harness import HubProcess, Process, Target, Verdict, cpu_s, hub_process, rss_bytes, until
 from bench.soak import CHURN_S, MIB, WARM_SHARE, blocks, slope_of
 from tests.browser.world import browser_path, launch
 
@@ -203,11 +202,9 @@ def main() -> int:
         print("a browser is missing: apt-get install chromium", file=sys.stderr)
         return 1
     take_descriptors()
-    server, load = two_cores()
-    os.sched_setaffinity(0, load)
     with (
         tempfile.TemporaryDirectory(prefix="pw-bench-") as folder,
-        hub_process(SETTINGS, cores=server) as hub,
+        hub_process(SETTINGS) as hub,
         fleet_of(hub, Path(folder), args.count, "--status-s", "2") as fleet,
         sync_playwright() as playwright,
     ):

@@ -23,8 +23,9 @@ SMALL = {
     "idle": ["--count", "20", "--settle-s", "1"],
     "agent": ["--seconds", "3", "--warm-s", "1"],
     "soak": ["--minutes", "0.7", "--count", "5"],
+    "page": ["--minutes", "1", "--count", "5"],
 }
-LONG = {"agent", "idle", "soak"}
+LONG = {"agent", "idle", "page", "soak"}
 
 
 def ran(bench: str, *more: str) -> tuple[int, dict[str, Any], str]:

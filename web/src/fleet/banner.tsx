@@ -28,7 +28,7 @@ function Verdict({ line }: { line: Schemas["BannerLineView"] }) {
   return (
     <div class="banner" data-severity={line.severity}>
       <strong><span class="symbol" aria-hidden="true" />{`${line.headline}${since}`}</strong>
-      {line.cause === "" ? null : <p>{line.certain ? "" : "Not certain: "}<Prose text={line.cause} /></p>}
+      {line.cause === "" ? null : <p><Prose text={line.cause} /></p>}
       {line.remedy === "" ? null : <p class="do"><Prose text={line.remedy} /></p>}
       {line.nodes.length > 0 ? (
         <p class="small">

@@ -62,7 +62,7 @@ export function HeardLight({ slot }: { slot: NodeSlot }) {
 /** The second: whether it proves. That it is not heard does not colour it: it says what was known, and when. */
 export function ProvingLight({ row }: { row: NodeRow }) {
   const { state, last, at_ms, text } = row.lights.proving;
-  const before = state === "unknown" && at_ms !== null ? `${last} ${clock(at_ms, nowMs.peek())}` : "";
+  const before = state === "unknown" && at_ms !== null ? `was ${last} ${clock(at_ms, nowMs.peek())}` : "";
   return (
     <span class="light" title={text}>
       <State severity={PROVING[state] ?? "info"}>{state}</State>
