@@ -141,6 +141,7 @@ class SilenceView(Struct, frozen=True, kw_only=True):
     created_by: str
     created_at_ms: UnixMs
     until_ms: UnixMs
+    over: bool
 
 
 class SilencesPage(Struct, frozen=True):
@@ -278,7 +279,7 @@ def notice_view(notice: Notice, channel_name: str) -> NoticeView:
     )
 
 
-def silence_view(silence: Silence, node_name: str) -> SilenceView:
+def silence_view(silence: Silence, node_name: str, now_ms: int) -> SilenceView:
     """One silence."""
     return SilenceView(
         id=silence.id,
@@ -290,6 +291,7 @@ def silence_view(silence: Silence, node_name: str) -> SilenceView:
         created_by=silence.created_by,
         created_at_ms=silence.created_at_ms,
         until_ms=silence.until_ms,
+        over=silence.until_ms <= now_ms,
     )
 
 

@@ -135,7 +135,8 @@ def _node(request: web.Request, wanted: str) -> str:
 
 def _silence_view(request: web.Request, silence: Silence) -> models.SilenceView:
     node = request.app[ports.REGISTRY].node(silence.node_id)
-    return models.silence_view(silence, "" if node is None else node.name)
+    now_ms = request.app[ports.ALERTS].book.now_ms()
+    return models.silence_view(silence, "" if node is None else node.name, now_ms)
 
 
 # --- rules

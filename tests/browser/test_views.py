@@ -9,6 +9,7 @@ VIEWS = {
     "/": ("Fleet", "viewer"),
     "/jobs": ("Jobs", "viewer"),
     "/circuits": ("Circuits", "viewer"),
+    "/alerts": ("Alerts", "viewer"),
     "/tokens": ("Tokens", "operator"),
     "/users": ("Users", "admin"),
     "/audit": ("Audit", "admin"),

@@ -64,7 +64,7 @@ function One({ channel, remove, again }: { channel: Channel; remove: () => void;
       <p class="small">{channel.severity} and more; made by {visibleLine(channel.created_by)}, {stamp(channel.created_at_ms)}</p>
       <p role="status">{visibleLine(said)}</p>
       <p class="buttons">
-        {may("operator") ? <button type="button" class="quiet" disabled={busy} aria-label={`Test ${channel.name}`} onClick={() => void test()}>{busy ? "Sending" : "Send a test"}</button> : null}
+        {may("operator") ? <button type="button" class="quiet" disabled={busy} aria-label={`Send a test to ${channel.name}`} onClick={() => void test()}>Send a test</button> : null}
         {may("admin") ? <button type="button" class="quiet" aria-label={`Remove ${channel.name}`} onClick={remove}>Remove</button> : null}
       </p>
     </article>

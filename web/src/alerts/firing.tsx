@@ -59,9 +59,9 @@ function One({ alert, ack, unack }: { alert: Alert; ack: () => void; unack: () =
       {may("operator") ? (
         <p class="buttons">
           {alert.acked_by === "" ? (
-            <button type="button" class="quiet" aria-label={`Look after: ${alert.headline}`} onClick={ack}>I look after it</button>
+            <button type="button" class="quiet" aria-label={`I look after it: ${alert.headline}`} onClick={ack}>I look after it</button>
           ) : (
-            <button type="button" class="quiet" aria-label={`Look no more after: ${alert.headline}`} onClick={unack}>Nobody looks after it</button>
+            <button type="button" class="quiet" aria-label={`Nobody looks after it: ${alert.headline}`} onClick={unack}>Nobody looks after it</button>
           )}
         </p>
       ) : null}

@@ -8,14 +8,13 @@ import { More, usePages } from "../components/pages";
 import { Refusal } from "../components/refusal";
 import { visibleLine } from "../components/terminal_text";
 import { may } from "../session";
-import { nowMs } from "../store";
 import { stamp } from "../words";
 import { about, ruleName, TIMES } from "./words";
 
 export function Silences() {
   const pages = usePages(async (after) => {
     const page = await api.get("/api/v1/alerts/silences", { query: { after } });
-    return { rows: page.silences.filter((silence) => silence.until_ms > nowMs.peek()), next: page.next };
+    return { rows: page.silences.filter((silence) => !silence.over), next: page.next };
   });
   const [making, setMaking] = useState(false);
   const [why, setWhy] = useState("");
@@ -41,7 +40,7 @@ export function Silences() {
           <li key={silence.id}>
             {visibleLine(about(silence))} until <span class="number">{stamp(silence.until_ms)}</span>: {visibleLine(silence.reason)}
             <span class="small"> by {visibleLine(silence.created_by)}</span>{" "}
-            {may("operator") ? <button type="button" class="quiet" aria-label={`End the silence of ${about(silence)}`} onClick={() => void end(silence.id)}>End it now</button> : null}
+            {may("operator") ? <button type="button" class="quiet" aria-label={`End it now: the silence of ${about(silence)}`} onClick={() => void end(silence.id)}>End it now</button> : null}
           </li>
         ))}
       </ul>
