@@ -52,6 +52,7 @@ demo: $(VENV)/.base page  ## hub, two agents and one proof on this machine; ONCE
 test test-long chaos: export PYTHONDONTWRITEBYTECODE =
 
 test: $(VENV)/.dev node_modules/.package-lock.json page  ## the tests, at most 10 minutes on two cores
+	@if command -v npm >/dev/null; then npm run --silent test -- --reporter=dot; fi
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not long and not gpu" $(PYTEST_ARGS)
 
 test-long: $(VENV)/.dev node_modules/.package-lock.json page  ## also the slow ones
