@@ -278,7 +278,7 @@ ROUTES = (
         handler=get_metrics,
         summary="A node's readings over a time, in at most so many points",
         tag="history",
-        answers={HTTPStatus.OK: Answer("Points of each series", NodeMetrics)},
+        answers={HTTPStatus.OK: Answer("Points of each series", NodeMetrics, also=(CSV,))},
         problems=(*NO_NODE, HTTPStatus.UNPROCESSABLE_ENTITY),
         parameters=(
             Parameter("series", "names, or patterns with * and ?, with commas between; all series if left out"),

@@ -293,7 +293,13 @@ ROUTES = (
         handler=get_logs,
         summary="A node's log: pages newest first; ranges and streams of LogView, LogBeat, LogSkipped oldest first",
         tag="nodes",
-        answers={HTTPStatus.OK: Answer("A page of records; or a stream, one JSON object a line or event", LogPageView)},
+        answers={
+            HTTPStatus.OK: Answer(
+                "A page of records; or a stream, one JSON object a line or event",
+                LogPageView,
+                also=(NDJSON, EVENT_STREAM),
+            )
+        },
         problems=(*NO_NODE, HTTPStatus.UNPROCESSABLE_ENTITY),
         parameters=(
             *PAGE_PARAMETERS,

@@ -123,6 +123,8 @@ def _response(answer: Answer, by_kind: dict[type, dict[str, Any]]) -> dict[str, 
         response["content"] = {JSON: {"schema": by_kind[answer.model]}}
     elif answer.media is not None:
         response["content"] = {answer.media: {}}
+    for media in answer.also:
+        response["content"][media] = {}
     return response
 
 

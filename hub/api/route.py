@@ -41,6 +41,8 @@ class Answer:
     """Of a JSON body."""
     media: str | None = None
     """Of any other body."""
+    also: Sequence[str] = ()
+    """Other media it may have, where the request asks for one."""
     headers: Sequence[str] = ()
 
 
