@@ -1,7 +1,7 @@
 """The hub's REST interface, spoken by the commands: from anywhere by address and token, or at the hub by its own files.
 
 Every such command takes ``--hub URL`` and ``--token-file F``, or PROVEWIRE_API_URL and PROVEWIRE_API_TOKEN_FILE.
-Without them it is run at the hub, whose data directory says everything. No token stands in a command line or an address.
+Without them it is run at the hub, whose data directory says everything. Tokens stand in no command line or address.
 """
 
 import argparse
