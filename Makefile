@@ -61,7 +61,7 @@ test-long: $(VENV)/.dev node_modules/.package-lock.json page  ## also the slow o
 chaos: $(VENV)/.dev  ## everything that can happen, for PROVEWIRE_CHAOS_MINUTES (30), and every crash point
 	$(BIN)/python -m tests.chaos
 
-drills: $(VENV)/.dev  ## twelve things that go wrong, over a real fleet; what each showed is in build/drills.jsonl (docs/drills.md)
+drills: $(VENV)/.dev page  ## twelve things that go wrong, over a real fleet; what each showed is in build/drills.jsonl (docs/drills.md)
 	rm -f build/drills.jsonl
 	$(BIN)/python -m pytest tests/drills/test_drills.py $(PYTEST_ARGS)
 

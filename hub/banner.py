@@ -15,7 +15,7 @@ from hub.ssh.verdict import FLEET_SHARE, NODES_MIN, Incident, Problem
 LINES_MAX = 12
 NAMED_MAX = 3
 VERDICTS = {
-    "hub_is_older": "refuse this hub: it runs on an older copy of its data",
+    "hub_is_older": "they refuse this hub, which runs on an older copy of its data",
     "agent_dead": "lost: the agent does not run",
     "agent_stuck": "lost: the agent hangs",
     "cut_off": "lost: the agent runs and probably does not reach the hub",

@@ -139,13 +139,14 @@ class Drill:
         assert self.known_s is not None
         after_s = time.monotonic() - self.known_s
         assert after_s <= RIGHT_S, (self.name, after_s, last)
-        text = last.get("text") or last.get("headline", "")
+        text = _words(last)
         self.told.text, self.told.cause, self.told.certain = text, last["cause"], last["certain"]
         self.told.remedy, self.told.right_after_s = last["remedy"], round(after_s, 1)
         if self.node:
             assert self.fleet.by_command(self.node)["state"] == last["state"]
         if self.fleet.page is not None:
-            self.fleet.page.shows(text, self.node)
+            # Asked again and again: while more nodes follow, the count in the banner grows.
+            self.fleet.page.shows(lambda: _words(self.read()), self.node)
         return dict(last)
 
     def green(self) -> None:
@@ -161,6 +162,11 @@ class Drill:
         except AssertionError as error:
             raise AssertionError(f"{error}: {self.fleet.unwell()}") from None
         self.told.green_after_s = round(time.monotonic() - begun_s, 1)
+
+
+def _words(said: Sentence) -> str:
+    """Of a sentence, or of a line of the banner."""
+    return str(said.get("text") or said.get("headline", ""))
 
 
 class Fleet:

@@ -1,6 +1,6 @@
 """The hub's page as an operator reads it while a drill goes on: the words in the banner and in a node's row."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from playwright.sync_api import sync_playwright
@@ -29,10 +29,18 @@ class DrillPage:
         )
         return _words(row.first.text_content(timeout=2000))
 
-    def shows(self, words: str, where: str) -> None:
-        """Until the banner (``where`` empty), or the row of that node, has these words."""
-        wanted = _words(words)
-        until(lambda: wanted in (self.row(where) if where else self.banner()), f"the page to say {words!r}", SHOWN_S)
+    def shows(self, words: Callable[[], str], where: str) -> None:
+        """Until the banner (``where`` empty), or the row of that node, has the words that are right at that moment."""
+        last = ["", ""]
+
+        def there() -> bool:
+            last[:] = _words(words()), self.row(where) if where else self.banner()
+            return bool(last[0]) and last[0] in last[1]
+
+        try:
+            until(there, "the page", SHOWN_S)
+        except AssertionError:
+            raise AssertionError(f"the page does not say {last[0]!r}, it says {last[1]!r}") from None
 
 
 def _words(text: str | None) -> str:

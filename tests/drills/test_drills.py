@@ -162,7 +162,11 @@ def test_a_hub_on_an_old_copy_of_its_data(fleet: Fleet) -> None:
         fleet.hub.stop()
         fleet.put_in_place(old, "newest")
         fleet.hub.start()
-        said = drill.right(lambda line: line["state"] == "hub_is_older", "the hub is an older copy of itself")
+        everyone = len(fleet.nodes)
+        said = drill.right(
+            lambda line: line["state"] == "hub_is_older" and line["count"] == everyone,
+            "the hub is an older copy of itself",
+        )
         assert "put its newest data back" in said["remedy"]
         fleet.hub.stop()
         fleet.put_back("newest")
