@@ -92,7 +92,7 @@ bench: $(VENV)/.dev page  ## every figure of docs/performance.md, one JSON line 
 	$(call run_benches,prove ingest "idle --count 2000" "idle --count 10000" latency reconnect agent page "soak --minutes $(SOAK_MINUTES)")
 
 bench-quick: $(VENV)/.dev page  ## the same in small, about 8 minutes; says whether they run, not how fast we are
-	$(call run_benches,"prove --rounds 1" "ingest --agents 100 --minutes 2 --rounds 1" "idle --count 500 --settle-s 5" \
+	$(call run_benches,"prove --rounds 1 --log2-max 14" "ingest --agents 100 --minutes 2 --rounds 1" "idle --count 500 --settle-s 5" \
 		"latency --count 200 --seconds 15" "reconnect --count 200 --down-s 10" "agent --seconds 20" "page --minutes 2 --count 100" "soak --minutes 2 --count 100")
 
 clean:  ## remove what was built

@@ -44,6 +44,9 @@ COMMANDS = {
     "status": "cli.status",
     "prove": "cli.prove",
     "verify": "cli.verify",
+    "zkey": "cli.zkey",
+    "setup": "cli.setup",
+    "bench": "cli.bench",
     "demo": "cli.demo",
 }
 """Subcommand to module, in the order of ``--help``."""

@@ -8,6 +8,11 @@ import stat
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prover.formats.wtns import Witness
+    from prover.formats.zkey import ZKey
 
 HELP = "prove one witness of one circuit on this machine"
 
@@ -21,6 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--wtns", required=True, type=Path, metavar="F", help="witness, as circom's programs write it")
     parser.add_argument("--proof", required=True, type=Path, metavar="F", help="where the proof goes (JSON)")
     parser.add_argument("--public", required=True, type=Path, metavar="F", help="where the public signals go (JSON)")
+    parser.add_argument(
+        "--check-witness",
+        type=Path,
+        metavar="R1CS",
+        help="first check the witness against the circuit's constraints, and name the one it violates",
+    )
     parser.add_argument("--device", default="auto", metavar="D", help="auto, host or cuda:N (default auto)")
     parser.add_argument("--json", action="store_true", help="print times and names as one JSON line")
 
@@ -38,6 +49,8 @@ def run(args: argparse.Namespace) -> int:
     with ZKey.open(args.zkey) as zkey, Witness.open(args.wtns) as witness:
         # Before a device is taken: a wrong pair of files is said at once.
         check_pair(zkey, witness)
+        if args.check_witness is not None:
+            _check_witness(args.check_witness, zkey, witness)
         with open_backend(args.device) as backend:
             result = prove(zkey, witness, backend)
     # The proof comes last: where it stands, its public signals do too.
@@ -58,6 +71,16 @@ def run(args: argparse.Namespace) -> int:
     else:
         print(f"proved and verified in {elapsed_s:.2f} s: {args.proof} {args.public}")
     return 0
+
+
+def _check_witness(path: Path, zkey: "ZKey", witness: "Witness") -> None:
+    """Refuse a witness that violates a constraint, by the constraint's number."""
+    from prover.check import check_witness  # noqa: PLC0415 - see cli.main
+    from prover.formats.r1cs import R1cs, check_belongs  # noqa: PLC0415
+
+    with R1cs.open(path) as r1cs:
+        check_belongs(r1cs, witness=witness, zkey=zkey)
+        check_witness(r1cs, witness)
 
 
 def write_whole(texts: list[tuple[Path, str]]) -> None:

@@ -21,7 +21,7 @@ def lies_in_g1(curve: Curve, point: G1Point) -> bool:
     if functions is None:
         group = group1(curve)
         return group.contains(point) and group.in_subgroup(point)
-    b = _coordinates(curve, curve.b1)
+    b = base_field_bytes(curve, curve.b1)
     return bool(functions.call("g1_is_in_group", g1_to_bytes(curve, point), b))
 
 
@@ -31,7 +31,7 @@ def lies_in_g2(curve: Curve, point: G2Point) -> bool:
     if functions is None:
         group = group2(curve)
         return group.contains(point) and group.in_subgroup(point)
-    b = _coordinates(curve, *curve.b2)
+    b = base_field_bytes(curve, *curve.b2)
     return bool(functions.call("g2_is_in_group", g2_to_bytes(curve, point), b))
 
 
@@ -78,7 +78,7 @@ def _functions(curve: Curve) -> Native | None:
         return None
 
 
-def _coordinates(curve: Curve, *values: int) -> bytes:
+def base_field_bytes(curve: Curve, *values: int) -> bytes:
     """Return base field elements as the native functions take them."""
     return b"".join(((value << 8 * curve.n8q) % curve.q).to_bytes(curve.n8q, "little") for value in values)
 
@@ -92,4 +92,4 @@ def _constants(curve: Curve) -> bytes:
     for _ in range(4):
         exponent, digit = divmod(exponent, curve.q)
         digits.append(digit.to_bytes(curve.n8q, "little"))
-    return b"".join(_coordinates(curve, *power) for power in powers) + b"".join(digits)
+    return b"".join(base_field_bytes(curve, *power) for power in powers) + b"".join(digits)

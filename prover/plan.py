@@ -289,7 +289,7 @@ def native_bytes(*, n_vars: int, log2_domain: int, scalar_bits: int) -> int:
     """Return the most memory that one proof takes on a CPU beside the mapped files."""
     domain = 1 << log2_domain
     windows = ceil_div(scalar_bits, NATIVE_WINDOW_BITS_MIN)
-    transforms = (3 * domain + domain // 2) * ELEMENT_BYTES
+    transforms = (3 * domain + 3 * domain // 2) * ELEMENT_BYTES
     sort = max(n_vars, domain) * (2 * ELEMENT_BYTES + min(windows, NATIVE_WINDOWS_TYPICAL) * COUNTER_BYTES)
     return max(transforms, sort) + NATIVE_FIXED_BYTES
 

@@ -54,7 +54,7 @@ EXPORT void bls12381_fold(const u8* scalars, u64 count, Folded* out, u64* length
   fold_scalars<FrParams>(scalars, count, out, lengths, threads);
 }
 
-EXPORT void bls12381_sort(const Folded* scalars, u64 count, u32 window_bits, u32 windows, u32* sorted, u32* ends,
+EXPORT void bls12381_sort(Folded* scalars, u64 count, u32 window_bits, u32 windows, u32* sorted, u32* ends,
                          u32 threads) {
   sort_digits(scalars, count, {window_bits, windows}, sorted, ends, threads);
 }

@@ -54,7 +54,7 @@ EXPORT void bn254_fold(const u8* scalars, u64 count, Folded* out, u64* lengths, 
   fold_scalars<FrParams>(scalars, count, out, lengths, threads);
 }
 
-EXPORT void bn254_sort(const Folded* scalars, u64 count, u32 window_bits, u32 windows, u32* sorted, u32* ends,
+EXPORT void bn254_sort(Folded* scalars, u64 count, u32 window_bits, u32 windows, u32* sorted, u32* ends,
                          u32 threads) {
   sort_digits(scalars, count, {window_bits, windows}, sorted, ends, threads);
 }

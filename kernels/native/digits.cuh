@@ -67,17 +67,18 @@ inline Folded biased(const Folded& scalar, const Folded& bias) {
     sum.word[j] = static_cast<u64>(carry);
     carry >>= 64;
   }
+  sum.word[3] |= scalar.word[3] & u64{1} << 63;
   return sum;
 }
 
 // Digit w as an entry's bucket plus one with its sign; zero for digit zero.
-inline u32 digit_of(const Folded& scalar, const Folded& bias, const Windows& windows, u32 w) {
-  const Folded sum = biased(scalar, bias);
+inline u32 digit_of(const Folded& sum, const Windows& windows, u32 w) {
   const u32 at = w * windows.bits, word = at / 64, shift = at % 64;
-  u64 raw = sum.word[word] >> shift;
-  if (shift != 0 && word + 1 < 4) raw |= sum.word[word + 1] << (64 - shift);
+  const auto without_sign = [&](u32 i) { return i == 3 ? sum.word[3] & ~(u64{1} << 63) : sum.word[i]; };
+  u64 raw = without_sign(word) >> shift;
+  if (shift != 0 && word + 1 < 4) raw |= without_sign(word + 1) << (64 - shift);
   raw &= (u64{1} << windows.bits) - 1;
-  u32 sign = scalar.word[3] >> 63 ? sign_bit : 0;
+  u32 sign = sum.word[3] >> 63 ? sign_bit : 0;
   if (w + 1 == windows.count) return raw == 0 ? 0 : static_cast<u32>(raw) | sign;
   const u64 half = windows.buckets();
   if (raw == half) return 0;
@@ -86,15 +87,18 @@ inline u32 digit_of(const Folded& scalar, const Folded& bias, const Windows& win
 }
 
 // sorted[w * count ...] = the indices of the scalars whose digit w is not zero, with their signs, by bucket and in
-// order; ends[w * buckets + b] = where bucket b's end, counted from the window's first.
-inline void sort_digits(const Folded* scalars, u64 count, Windows windows, u32* sorted, u32* ends, u32 threads) {
+// order; the scalars get their bias; ends[w * buckets + b] = where bucket b's end, counted from the window's first.
+inline void sort_digits(Folded* scalars, u64 count, Windows windows, u32* sorted, u32* ends, u32 threads) {
   const Folded bias = windows.bias();
   const u64 buckets = windows.buckets();
+  parallel_parts(count, 1 << 14, threads, [&](u64 begin, u64 end) {
+    for (u64 i = begin; i < end; ++i) scalars[i] = biased(scalars[i], bias);
+  });
   parallel(windows.count, threads, [&](u64 w) {
     u32* counters = ends + w * buckets;
     std::memset(counters, 0, buckets * sizeof(u32));
     for (u64 i = 0; i < count; ++i) {
-      const u32 digit = digit_of(scalars[i], bias, windows, static_cast<u32>(w));
+      const u32 digit = digit_of(scalars[i], windows, static_cast<u32>(w));
       if (digit != 0) ++counters[(digit & ~sign_bit) - 1];
     }
     u32 before = 0;
@@ -105,7 +109,7 @@ inline void sort_digits(const Folded* scalars, u64 count, Windows windows, u32* 
     }
     u32* out = sorted + w * count;
     for (u64 i = 0; i < count; ++i) {
-      const u32 digit = digit_of(scalars[i], bias, windows, static_cast<u32>(w));
+      const u32 digit = digit_of(scalars[i], windows, static_cast<u32>(w));
       if (digit != 0) out[counters[(digit & ~sign_bit) - 1]++] = static_cast<u32>(i) | (digit & sign_bit);
     }
   });

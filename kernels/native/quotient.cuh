@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "field/mont.cuh"
+#include "native/lanes.cuh"
 #include "native/parallel.cuh"
 #include "ntt/ntt.cuh"
 
@@ -31,6 +32,22 @@ class Quotient3 {
     const u64 near = u64{1} << (log_block_ - 1);
     near_.resize(near);
     for (u64 i = 0; i < near; ++i) near_[i] = roots_[i << (log_n_ - log_block_)];
+#if defined(PROVEWIRE_LANES)
+    // Products of lanes divide by 2^(2 shift) more than memory's: their factors are multiplied by that. The inverse
+    // transform turns by -w^(size/2 - e), or 1.
+    scaled_near_.resize(near);
+    back_near_.resize(near);
+    for (u64 i = 0; i < near; ++i) scaled_near_[i] = scaled(near_[i]);
+    for (u64 i = 0; i < near; ++i) back_near_[i] = i == 0 ? scaled_near_[0] : -scaled_near_[near - i];
+    scaled_roots_.resize(roots_.size());
+    back_roots_.resize(roots_.size());
+    parallel_parts(half, 1 << 12, threads, [&](u64 begin, u64 end) {
+      for (u64 i = begin; i < end; ++i) scaled_roots_[i] = scaled(roots_[i]);
+    });
+    parallel_parts(half, 1 << 12, threads, [&](u64 begin, u64 end) {
+      for (u64 i = begin; i < end; ++i) back_roots_[i] = i == 0 ? scaled_roots_[0] : -scaled_roots_[half - i];
+    });
+#endif
     // The coset's powers by the bit-reversed place within a block.
     places_.resize(u64{1} << log_block_);
     const F step = raised(coset, u64{1} << (log_n_ - log_block_));
@@ -39,7 +56,20 @@ class Quotient3 {
       places_[reverse_bits(i, static_cast<u32>(log_block_))] = power;
       power = power * step;
     }
+#if defined(PROVEWIRE_LANES)
+    // Two products put two such factors too few into the value.
+    scaled_places_.resize(places_.size());
+    for (u64 i = 0; i < places_.size(); ++i) scaled_places_[i] = scaled(scaled(places_[i]));
+#endif
   }
+
+#if defined(PROVEWIRE_LANES)
+  static F scaled(const F& x) {
+    F y = x;
+    for (u32 i = 0; i < 2 * Lanes<typename F::Params>::shift; ++i) y = y.twice();
+    return y;
+  }
+#endif
 
   u64 size() const { return u64{1} << log_n_; }
 
@@ -48,7 +78,7 @@ class Quotient3 {
     F* const vectors[] = {a, b, c};
     for (F* vector : vectors) {
       for (u64 bit = log_n_; bit > log_block_;) {
-        if (bit - log_block_ >= 2) {
+        if (pairs_of_levels && bit - log_block_ >= 2) {
           far_pair_inverse(vector, bit - 1);
           bit -= 2;
         } else {
@@ -65,7 +95,7 @@ class Quotient3 {
     });
     for (F* vector : vectors) {
       for (u64 bit = log_block_; bit < log_n_;) {
-        if (log_n_ - bit >= 2) {
+        if (pairs_of_levels && log_n_ - bit >= 2) {
           far_pair_forward(vector, bit);
           bit += 2;
         } else {
@@ -80,6 +110,12 @@ class Quotient3 {
   }
 
  private:
+#if defined(PROVEWIRE_LANES)
+  static constexpr bool pairs_of_levels = false;
+#else
+  static constexpr bool pairs_of_levels = true;
+#endif
+
   static F raised(const F& base, u64 exponent) {
     return base.power([exponent](u32) { return exponent; }, 1);
   }
@@ -89,7 +125,102 @@ class Quotient3 {
     return exponent == 0 ? difference : -(difference * roots[roots.size() - exponent]);
   }
 
+#if defined(PROVEWIRE_LANES)
+  using L = Lanes<typename F::Params>;
+
+  // Eight subblocks at once, one in each lane, so that all lanes turn by the same root.
   void near_levels(F* block, const F& first) const {
+    const u64 log_rows = log_block_ - 3, rows = u64{1} << log_rows;
+    if (log_block_ < 6) {
+      near_levels_plainly(block, first);
+      return;
+    }
+    // The three far levels of the block go across lanes.
+    for (u64 bit = log_block_; bit-- > log_rows;) far_in_block(block, bit, true);
+    std::vector<L> lanes(rows);
+    const auto addresses = [&](u64 i, void* to[8]) {
+      for (u64 l = 0; l < 8; ++l) to[l] = block + l * rows + i;
+    };
+    void* to[8];
+    for (u64 i = 0; i < rows; ++i) {
+      addresses(i, to);
+      lanes[i] = L::load(const_cast<const void* const*>(to), 0);
+    }
+    // Values are below 2p between the levels of the inverse transform.
+    for (u64 bit = log_rows; bit-- > 0;) {
+      const u64 half = u64{1} << bit, stride = log_block_ - 1 - bit;
+      for (u64 i = 0; i < half; ++i) {
+        const L root = L::broadcast(back_near_[i << stride]);
+        for (u64 base = i; base < rows; base += 2 * half) {
+          const L upper = lanes[base], lower = lanes[base + half];
+          lanes[base] = L::sum(upper, lower).template reduced<2>();
+          lanes[base + half] = L::product(L::template difference<2>(upper, lower), root);
+        }
+      }
+    }
+    // In one product per element by the coset's power; its factor that differs from lane to lane is in the table.
+    F factors[8];
+    const void* from[8];
+    for (u64 l = 0; l < 8; ++l) {
+      factors[l] = first * places_[l * rows];
+      from[l] = &factors[l];
+    }
+    const L own = L::load(from, 0);
+    for (u64 i = 0; i < rows; ++i) lanes[i] = L::product(L::product(lanes[i], L::broadcast(scaled_places_[i])), own);
+    // Each level of the forward transform adds 2p to the bound; nine make 20p, which a product still takes.
+    for (u64 bit = 0; bit < log_rows; ++bit) {
+      const u64 half = u64{1} << bit, stride = log_block_ - 1 - bit;
+      for (u64 i = 0; i < half; ++i) {
+        const L root = L::broadcast(scaled_near_[i << stride]);
+        for (u64 base = i; base < rows; base += 2 * half) {
+          const L upper = lanes[base], turned = L::product(lanes[base + half], root);
+          lanes[base] = L::sum(upper, turned);
+          lanes[base + half] = L::template difference<2>(upper, turned);
+        }
+      }
+    }
+    const L one = L::broadcast(scaled_near_[0]);
+    for (u64 i = 0; i < rows; ++i) {
+      addresses(i, to);
+      L::product(lanes[i], one).template reduced<1>().store(to, 0);
+    }
+    for (u64 bit = log_rows; bit < log_block_; ++bit) far_in_block(block, bit, false);
+  }
+
+  // One level of a block, eight neighbouring butterflies at a time.
+  void far_in_block(F* block, u64 bit, bool inverse) const {
+    const u64 half = u64{1} << bit, stride = log_block_ - 1 - bit;
+    const std::vector<F>& roots = inverse ? back_near_ : scaled_near_;
+    for (u64 base = 0; base < places_.size(); base += 2 * half) {
+      for (u64 i = 0; i < half; i += 8)
+        butterflies(block + base + i, half, &roots[i << stride], u64{1} << stride, inverse);
+    }
+  }
+
+  static void butterflies(F* upper, u64 distance, const F* roots, u64 root_step, bool inverse) {
+    void *high[8], *low[8];
+    const void* turns[8];
+    for (u64 l = 0; l < 8; ++l) {
+      high[l] = upper + l;
+      low[l] = upper + distance + l;
+      turns[l] = roots + l * root_step;
+    }
+    const L x = L::load(const_cast<const void* const*>(high), 0), y = L::load(const_cast<const void* const*>(low), 0);
+    const L root = L::load(turns, 0);
+    if (inverse) {
+      L::sum(x, y).template reduced<1>().store(high, 0);
+      L::product(L::template difference<1>(x, y), root).template reduced<1>().store(low, 0);
+    } else {
+      const L turned = L::product(y, root);
+      L::sum(x, turned).template reduced<2>().template reduced<1>().store(high, 0);
+      L::template difference<2>(x, turned).template reduced<2>().template reduced<1>().store(low, 0);
+    }
+  }
+
+  void near_levels_plainly(F* block, const F& first) const {
+#else
+  void near_levels(F* block, const F& first) const {
+#endif
     for (u64 bit = log_block_; bit-- > 0;) {
       const u64 half = u64{1} << bit, stride = log_block_ - 1 - bit;
       for (u64 base = 0; base < places_.size(); base += 2 * half) {
@@ -129,7 +260,29 @@ class Quotient3 {
     });
   }
 
+#if defined(PROVEWIRE_LANES)
+  // As each_pair, eight neighbours at a time: calls step(first lower index, its exponent, between exponents).
+  template <class Step>
+  void each_eight(u64 bit, const Step& step) const {
+    parallel_parts(size() / 16, 1 << 10, threads_, [&](u64 begin, u64 end) {
+      const u64 mask = (u64{1} << bit) - 1, between = u64{1} << (log_n_ - 1 - bit);
+      for (u64 u = begin; u < end; ++u) {
+        const u64 i = 8 * u & mask;
+        step(((8 * u & ~mask) << 1) | i, i * between, between);
+      }
+    });
+  }
+#endif
+
   void far_inverse(F* vector, u64 bit) const {
+#if defined(PROVEWIRE_LANES)
+    if (bit >= 3) {
+      each_eight(bit, [&](u64 at, u64 exponent, u64 step) {
+        butterflies(vector + at, u64{1} << bit, &back_roots_[exponent], step, true);
+      });
+      return;
+    }
+#endif
     each_pair(bit, [&](u64 at, u64 exponent) {
       F& upper = vector[at];
       F& lower = vector[at + (u64{1} << bit)];
@@ -140,6 +293,14 @@ class Quotient3 {
   }
 
   void far_forward(F* vector, u64 bit) const {
+#if defined(PROVEWIRE_LANES)
+    if (bit >= 3) {
+      each_eight(bit, [&](u64 at, u64 exponent, u64 step) {
+        butterflies(vector + at, u64{1} << bit, &scaled_roots_[exponent], step, false);
+      });
+      return;
+    }
+#endif
     each_pair(bit, [&](u64 at, u64 exponent) {
       F& upper = vector[at];
       F& lower = vector[at + (u64{1} << bit)];
@@ -195,6 +356,9 @@ class Quotient3 {
   std::vector<F> roots_;
   std::vector<F> near_;
   std::vector<F> places_;
+#if defined(PROVEWIRE_LANES)
+  std::vector<F> scaled_near_, back_near_, scaled_places_, scaled_roots_, back_roots_;
+#endif
 };
 
 }  // namespace provewire
