@@ -39,7 +39,7 @@ def main() -> int:
     args = parser.parse_args()
     program = browser_path()
     if program is None:
-        print("a browser is missing: apt-get install chromium", file=sys.stderr)
+        sys.stderr.write("a browser is missing: apt-get install chromium\n")
         return 1
     args.folder.mkdir(parents=True, exist_ok=True)
     with sync_playwright() as playwright, world(launch(playwright, program), **SOON) as made:

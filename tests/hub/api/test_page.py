@@ -13,7 +13,9 @@ from tests.hub.api.conftest import Web
 ROOT = Path(__file__).parents[3]
 FOLDER = Path(str(resources.files("hub"))) / "page"
 SOURCES = sorted(path for path in (ROOT / "web" / "src").rglob("*.ts*") if path.name != "schema.ts")
-needs_page = pytest.mark.skipif(not (FOLDER / page.SHELL).exists(), reason="the page is not built: apt-get install nodejs npm, then make page")
+needs_page = pytest.mark.skipif(
+    not (FOLDER / page.SHELL).exists(), reason="the page is not built: apt-get install nodejs npm, then make page"
+)
 
 
 class Elements(HTMLParser):
