@@ -70,7 +70,7 @@ def test_the_host_has_run(ran: dict[str, int], name: str) -> None:
 
 def test_an_entry_that_never_ran_is_noticed() -> None:
     """The counter says zero for what exists and did not run, and for what does not exist."""
-    with HostBackend(files=("counters",)) as backend:
+    with HostBackend(files=("counters",), flags=("-DLIBRARY_OF_ITS_OWN",)) as backend:
         assert backend.runs("scan_add") == 0
         assert backend.runs("no_such_entry") == 0
         backend.launch("scan_add", flat(1), [0, 0, 0, 1, 1])
