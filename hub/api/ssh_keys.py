@@ -14,7 +14,7 @@ from aiohttp import hdrs, web
 from hub import ports
 from hub.access.roles import Role
 from hub.api import auth
-from hub.api.errors import Problem
+from hub.api.errors import Problem, shortened
 from hub.api.nodes import NO_NODE, UNDISTURBED, find_node
 from hub.api.route import Answer, Route, answer, read_body
 from hub.api.ssh import asked
@@ -44,6 +44,8 @@ from hub.ssh.rotation import RotationDamaged
 from hub.ssh.targets import TargetRefused
 
 CONFLICT, INVALID, BUSY = HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.SERVICE_UNAVAILABLE
+PATH_CHARS_MAX, NAME_BYTES_MAX = 4000, 255
+"""Of a path, and of a name in it."""
 LOOKS_AT_ONCE_MAX = 6
 STEPS = (
     "a new key is made beside the old one; from then on the hub offers both",
@@ -76,12 +78,15 @@ def other_key(request: web.Request, text: str) -> Path | None:
     """The file of another key, if one was named.
 
     Raises:
-        Problem: 403 for whoever is no admin.
+        Problem: 403 for whoever is no admin, 422 for what can be no path.
     """
     if not text:
         return None
     if request[auth.IDENTITY].role is not Role.ADMIN:
         raise Problem(HTTPStatus.FORBIDDEN, "admin_only", "to name a file of the hub's machine needs the role admin")
+    parts = text.encode("utf-8", "replace").split(b"/")
+    if not text.isprintable() or len(text) > PATH_CHARS_MAX or max(map(len, parts)) > NAME_BYTES_MAX:
+        raise Problem(INVALID, "invalid", f"{shortened(text)} can be the path of no file")
     return Path(text)
 
 

@@ -119,3 +119,10 @@ async def test_a_user_who_is_none_never_reaches_a_command_line(web: Web, sshd: S
         reply = await web.ask("POST", path, json=body)
         assert (reply.status, reply.code) == (422, "invalid"), reply.body
     assert await web.app[ports.STORE].ssh_attempts(peer.id) == []
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\nb", "x" * 256, "/".join(["x"] * 3000)])
+async def test_what_can_be_the_path_of_no_file_is_refused(web: Web, text: str) -> None:
+    peer = await web.hub.enroll("node-a")
+    reply = await web.ask("POST", f"/api/v1/nodes/{peer.id}/ssh/doctor", json={"via_key": text})
+    assert (reply.status, reply.code) == (422, "invalid")
