@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -15,21 +16,21 @@ from tests.kernels.multiples import affine_multiples, times_generator
 from tests.kernels.operands import edges, g1_bytes, g2_bytes, plain
 
 TABLE = 120
-PACK = {"g1": g1_bytes, "g2": g2_bytes}
+PACK: dict[str, Any] = {"g1": g1_bytes, "g2": g2_bytes}
 FOLDED_LENGTHS = 257
 
 
-def signed(point: object, sign: int, curve: Curve) -> object:
+def signed(point: Any, sign: int, curve: Curve) -> Any:
     """The point of a logarithm whose sign may be negative."""
     if point is None or sign >= 0:
         return point
-    x, y = point  # type: ignore[misc]
+    x, y = point
     return x, tuple(-part % curve.q for part in y) if isinstance(y, tuple) else -y % curve.q
 
 
 def packed(curve: Curve, group: str, logarithms: Sequence[int]) -> bytes:
     table = affine_multiples(group, TABLE, curve)
-    return PACK[group]([signed(table[abs(i)], i, curve) for i in logarithms], curve)  # type: ignore[operator]
+    return PACK[group]([signed(table[abs(i)], i, curve) for i in logarithms], curve)
 
 
 def summed(
@@ -75,7 +76,7 @@ def summed(
 
 def expected(curve: Curve, group: str, logarithms: Sequence[int], scalars: Sequence[int]) -> bytes:
     total = sum(i * scalar for i, scalar in zip(logarithms, scalars, strict=True))
-    return PACK[group]([times_generator(group, total, curve)], curve)  # type: ignore[operator]
+    return PACK[group]([times_generator(group, total, curve)], curve)
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.ident)
