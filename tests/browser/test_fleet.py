@@ -65,6 +65,7 @@ def test_only_the_rows_on_the_screen_are_drawn_and_get_readings(fleet: World) ->
     with fleet.open() as seen:
         page = seen.page
         page.on("request", note)
+        page.reload()
         expect(rows(page).first).to_be_visible()
         assert rows(page).count() < COUNT / 3
         assert page.locator("table.fleet").get_attribute("aria-rowcount") == str(COUNT + 3)
