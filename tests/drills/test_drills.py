@@ -101,10 +101,6 @@ def test_a_port_that_another_host_has_now(fleet: Fleet) -> None:
 
 
 def test_a_card_that_is_lost(fleet: Fleet) -> None:
-    a_card_is_lost(fleet)
-
-
-def a_card_is_lost(fleet: Fleet) -> None:
     with fleet.drill("GPU lost", fleet.cards, cards={"gpu_lost"}) as drill:
         fleet.nvml.set("3 lost 1")
         said = drill.right(lambda one: one["state"] == "gpu_lost", "GPU 3 lost")
