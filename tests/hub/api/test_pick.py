@@ -5,9 +5,11 @@ import pytest
 from hub import ports
 from hub.api.errors import Problem
 from hub.api.pick import pick, pick_stored
+from hub.ids import uuid7
 from hub.store.base import Listed
-from hub.store.records import Artifact
+from hub.store.records import Artifact, SessionRow
 from tests.hub.api.conftest import Web
+from wire.reasons import Reason
 
 KNOWN = [("aaaa1111", "one"), ("aaaa2222", "two"), ("bbbb3333", "two")]
 
@@ -67,9 +69,19 @@ async def test_lists_that_seldom_change_are_sent_once(web: Web) -> None:
 
 async def test_a_nodes_sessions_and_what_the_hub_saw_are_paged(web: Web) -> None:
     peer = await web.hub.enroll()
-    for _ in range(3):
-        async with peer.connect():
-            pass
+    for number in range(3):
+        row = SessionRow(
+            id=uuid7(number + 1),
+            agent_id=peer.id,
+            opened_at_ms=number,
+            generation=1,
+            remote="192.0.2.1",
+            boot_id="b",
+            epoch="e",
+            closed_at_ms=number,
+            reason_code=int(Reason.DUPLICATE_IDENTITY),
+        )
+        await web.app[ports.STORE].refused_session(row)
     path = f"/api/v1/nodes/{peer.id}/sessions"
     everything = (await web.ask("GET", path)).json
     assert (len(everything["sessions"]), everything["next"]) == (3, None)
