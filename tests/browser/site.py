@@ -58,10 +58,10 @@ class Site:
 
 
 @contextmanager
-def site_of(hub: World, *, hostile: bool = True) -> Iterator[Site]:
+def site_of(hub: World, *, hostile: bool = True, cards: int = 8) -> Iterator[Site]:
     """The node, joined."""
     nvml = FakeNvml(hub.rig.folder / "scenario")
-    nvml.set("1 throttle 32")
+    nvml.set(f"* cards {cards}", "1 throttle 32")
     engine = FakeEngine(time.monotonic)
     engine.submit(JOB)
     engine.run_partition(JOB, 0)
