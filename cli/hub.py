@@ -22,6 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--insecure", action="store_true", default=None, help="allow plain HTTP off loopback; shown on every page"
     )
+    parser.add_argument(
+        "--allow-unsafe",
+        action="store_true",
+        default=None,
+        help="take circuits whose key says it was made by setup --unsafe, for tests",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,5 +39,6 @@ def run(args: argparse.Namespace) -> int:
     from hub import app  # noqa: PLC0415 - a node loads no hub
     from hub.config import Config  # noqa: PLC0415 - same
 
-    options = {name: getattr(args, name) for name in ("listen", "data_dir", "tls_cert", "tls_key", "insecure")}
+    names = ("listen", "data_dir", "tls_cert", "tls_key", "insecure", "allow_unsafe")
+    options = {name: getattr(args, name) for name in names}
     return app.run(Config.load(options))

@@ -45,6 +45,7 @@ class Config(Struct, frozen=True, kw_only=True):
     tls_cert: Path | None = None
     tls_key: Path | None = None
     insecure: bool = False
+    allow_unsafe: bool = False
     public_url: str = ""
     heartbeat_s: float = limits.HEARTBEAT_S
     stale_after_s: float = limits.STALE_AFTER_S
@@ -199,6 +200,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("tls_cert", "certificate chain, PEM; with tls_key the hub speaks HTTPS"),
     Setting("tls_key", "private key of tls_cert, PEM"),
     Setting("insecure", "1 allows plain HTTP off loopback; shown on every page"),
+    Setting("allow_unsafe", "1 takes circuits whose key says it was made by setup --unsafe, for tests"),
     Setting("public_url", "the address nodes and browsers reach the hub by, when it stands behind a proxy"),
     Setting("heartbeat_s", "seconds between two frames of an agent with nothing to say"),
     Setting("stale_after_s", "seconds of silence until a node is shown as stale"),

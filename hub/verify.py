@@ -62,8 +62,11 @@ class Verifier:
         outcomes: how many checks of a kind ended how, for the metrics: (kind, outcome) -> count.
     """
 
-    def __init__(self, limits: Limits | None = None, *, children_max: int = CHILDREN_MAX) -> None:
+    def __init__(
+        self, limits: Limits | None = None, *, children_max: int = CHILDREN_MAX, allow_unsafe: bool = False
+    ) -> None:
         self.limits = limits or Limits()
+        self._allow_unsafe = allow_unsafe
         self.outcomes: Counter[tuple[str, str]] = Counter()
         self.waiting = 0
         self._turns = asyncio.Semaphore(children_max)
@@ -84,7 +87,7 @@ class Verifier:
             VerifierBusy: too many checks are waiting.
         """
         self._refuse_when_busy()
-        answer = await self._ask(InspectCircuit(str(zkey_path)))
+        answer = await self._ask(InspectCircuit(str(zkey_path), self._allow_unsafe))
         if isinstance(answer, CircuitInfo) and answer.n_public > PUBLIC_INPUTS_MAX:
             answer = FileProblem(
                 3,

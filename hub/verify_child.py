@@ -33,6 +33,7 @@ class InspectCircuit(msgspec.Struct, frozen=True, tag="inspect_circuit"):
     """Is this a proving key of ours?"""
 
     zkey: str
+    allow_unsafe: bool = False
 
 
 class InspectWitness(msgspec.Struct, frozen=True, tag="inspect_witness"):
@@ -157,9 +158,15 @@ def _by_digest(question: Question, sentence: str) -> str:
 
 
 def _inspect_circuit(question: InspectCircuit) -> CircuitInfo:
+    from prover.errors import Mismatch, printable  # noqa: PLC0415 - under the limits
     from prover.formats import snarkjson, zkey  # noqa: PLC0415 - under the limits
 
     with zkey.ZKey.open(Path(question.zkey)) as key:
+        if key.is_unsafe and not question.allow_unsafe:
+            raise Mismatch(
+                f"{printable(question.zkey)}: section 10 (contributions): the key was made by setup --unsafe, and "
+                "whoever made it can forge proofs; take a key of a ceremony, or start the hub with --allow-unsafe"
+            )
         return CircuitInfo(
             curve=key.curve.name,
             n_vars=key.n_vars,

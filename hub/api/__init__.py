@@ -100,7 +100,8 @@ def setup(app: web.Application) -> None:
         app[ports.VERIFIER] = Verifier(
             Limits(
                 cpu_s=math.ceil(config.verify_s), memory_bytes=config.verify_memory_bytes, deadline_s=config.verify_s
-            )
+            ),
+            allow_unsafe=config.allow_unsafe,
         )
     app[auth.FAILURES] = auth.Limiter(per_s=auth.FAILURES_PER_S, burst=auth.FAILURES_BURST, now_s=clock.monotonic)
     app[enroll.ENROLLMENTS] = auth.Limiter(

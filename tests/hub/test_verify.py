@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import signal
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,8 @@ from hub.verify import (
 )
 from hub.verify_child import InspectCircuit
 from prover import circuits
+from prover.formats.zkey import UNSAFE_NAME
+from tests.prover.toy import MIXED, setup
 
 CIRCUITS = Path(circuits.__file__).parent
 PROOF = (Path(__file__).parent / "vectors" / "merkle8_proof.json").read_bytes()
@@ -104,6 +107,20 @@ async def test_a_malformed_key_is_named_by_its_digest(verifier: Verifier, tmp_pa
     assert problem.code == 2
     assert problem.detail.startswith("ab12.zkey: ")
     assert str(tmp_path) not in problem.detail
+
+
+async def test_a_key_whose_secrets_are_known_is_refused_unless_allowed(tmp_path: Path) -> None:
+    sections = setup(MIXED)
+    name = UNSAFE_NAME.encode()
+    sections.payloads[10] = bytes(64) + struct.pack("<I", 1) + bytes(3 * 64 + 128 + 64)
+    sections.payloads[10] += struct.pack("<II", 0, 2 + len(name)) + bytes((1, len(name))) + name
+    path = tmp_path / "ab12"
+    path.write_bytes(sections.file())
+    problem = await Verifier().inspect_circuit(path)
+    assert isinstance(problem, FileProblem)
+    assert problem.code == 3
+    assert problem.detail.startswith("ab12.zkey: section 10 (contributions): the key was made by setup --unsafe")
+    assert not isinstance(await Verifier(allow_unsafe=True).inspect_circuit(path), FileProblem)
 
 
 async def test_a_witness_of_another_circuit_does_not_belong(verifier: Verifier, tmp_path: Path) -> None:
