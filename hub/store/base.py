@@ -162,6 +162,9 @@ class Store(Protocol):
     async def like(self, listed: Listed, beginning: str, *, limit: int) -> list[tuple[str, str]]:
         """Ids that begin so, in order, each with a name if it has one."""
 
+    async def close(self) -> None:
+        """Commit what is queued; nothing is taken from then on."""
+
     # --- the hub and its sessions
 
     async def begin_generation(self, now_ms: int) -> Hub:

@@ -1,6 +1,7 @@
 """The doctor looks by itself, by a key the operator named, once each time a node begins to refuse the hub's."""
 
 from pathlib import Path
+from typing import Any
 
 from hub import ports
 from hub.ssh.cause import Cause
@@ -35,7 +36,7 @@ async def doctors(all_: Fleet, peer: Peer) -> list[str]:
 @needs_sshd
 async def test_it_looks_once_and_only_with_a_key(tmp_path: Path) -> None:
     operators = make_key(tmp_path / "operators_key")
-    soon = {"heartbeat_s": 0.5, "stale_after_s": 1.0, "lost_after_s": 1.5}
+    soon: dict[str, Any] = {"heartbeat_s": 0.5, "stale_after_s": 1.0, "lost_after_s": 1.5}
     async with fleet(tmp_path, ssh_doctor_key=operators, ssh_rehearse_s=3600.0, **soon) as all_:
         peer = await all_.node("node", authorized=False)
         sshd = all_.sshds[peer.id]
