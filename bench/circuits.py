@@ -21,11 +21,11 @@ def container(magic: bytes, version: int, sections: list[tuple[int, bytes]]) -> 
 def write_circuit(folder: Path, curve: Curve, log2_domain: int, *, bits: bool) -> tuple[Path, Path]:
     """Write ``c.r1cs``, ``w.wtns`` and ``k.zkey`` of a circuit that fills a domain; return key and witness.
 
-    Dense: random wires, two terms in A and B. Bits: wires of 0 and 1, a third of the rows with a wire in B, the others
-    with the constant there, which leaves most of B's points infinity: as circomlib's SHA-256 is.
+    Dense: random wires, two terms in A and B. Bits: wires of 0 and 1, a third of the rows an exclusive or, the others with
+    the constant in B, which leaves most of B's points infinity: as circomlib's SHA-256 is.
     """
     random, r = Random(log2_domain), curve.r
-    one = (1).to_bytes(32, "little")
+    one, two, minus_one = (value.to_bytes(32, "little") for value in (1, 2, r - 1))
     values = [1, *(random.randrange(2 if bits else r) for _ in range(INPUTS))]
     factors = [random.randrange(r) for _ in range(8)]
     packed = [factor.to_bytes(32, "little") for factor in factors]
@@ -41,9 +41,12 @@ def write_circuit(folder: Path, curve: Curve, log2_domain: int, *, bits: bool) -
             a = factors[f] * values[i] + (values[k] if i != k else 0)
             rows.append(left + pack("<II", 2, j) + one + pack("<I", 0) + one + out)
             values.append(a * (values[j] + 1) % r)
-        elif number % 3 == 0:
-            rows.append(pack("<II", 1, i) + one + pack("<II", 1, j) + one + out)
-            values.append(values[i] * values[j])
+        elif number % 3 == 0:  # out = i xor j, as 2 i j = i + j - out
+            both = pack("<II", 2, i) + one + pack("<I", j) + one if i != j else pack("<II", 1, i) + two
+            minus_out = pack("<I", len(values)) + minus_one
+            terms = pack("<I", 3 if i != j else 2) + both[4:] + minus_out
+            rows.append(pack("<II", 1, i) + two + pack("<II", 1, j) + one + terms)
+            values.append(values[i] ^ values[j])
         else:
             rows.append(pack("<II", 1, i) + one + pack("<II", 1, 0) + one + out)
             values.append(values[i])

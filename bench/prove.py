@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.circuits import write_circuit
+from bench.picture import write_picture
 from kernels.curves import CURVES, Curve
 from prover.backends.host import build_for
 
@@ -109,11 +110,24 @@ def missed(figures: dict[str, object]) -> list[str]:
     return found
 
 
+def draw(path: Path, measured: list[dict[str, object]]) -> None:
+    """Draw CPU time against size of every prover on every kind of circuit."""
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for figures in measured:
+        for prover in ("ours", "rapidsnark", "snarkjs"):
+            if f"{prover}_cpu_s" in figures:
+                name = f"{prover}, {figures['curve']} {figures['kind']}"
+                point = (int(str(figures["log2_domain"])), float(str(figures[f"{prover}_cpu_s"])))
+                lines.setdefault(name, []).append(point)
+    write_picture(path, "CPU seconds of the whole command, by rows of the domain", "s", lines)
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--log2-max", type=int, default=20, help="largest domain to measure")
+    parser.add_argument("--picture", type=Path, metavar="F", help="draw CPU time against size there (SVG)")
     args = parser.parse_args()
     rapidsnark = os.environ.get("RAPIDSNARK")
     if not rapidsnark:
@@ -127,6 +141,8 @@ def main() -> int:
             figures = measure(curve, kind, log2, args.rounds, rapidsnark)
             problems += missed(figures)
             measured.append(figures)
+    if args.picture:
+        draw(args.picture, measured)
     for problem in problems:
         print(f"missed: {problem}")
     verdict = {"bench": "prove", "rapidsnark": bool(rapidsnark), "measured": measured, "missed": problems}
