@@ -27,7 +27,8 @@ from hub.store.writer import complaint
 
 BUSY_S = 10.0
 """Waiting for a lock another process holds, for example a backup's."""
-CACHE_KIB = 16 * 1024
+WRITER_CACHE_KIB, READER_CACHE_KIB = 8 * 1024, 1024
+"""SQLite's own caches of pages; the readers' stay small, for each fills up over hours and the system caches the file too."""
 FILE_MODE = 0o600
 
 
@@ -71,6 +72,7 @@ def _engine(path: Path, *, begin: str, connections: int, read_only: bool) -> Eng
         poolclass=QueuePool,
         pool_size=connections,
         max_overflow=0,
+        pool_use_lifo=True,  # few readers are busy, and only their caches fill
         connect_args={"timeout": BUSY_S, "check_same_thread": False},
     )
 
@@ -82,7 +84,7 @@ def _engine(path: Path, *, begin: str, connections: int, read_only: bool) -> Eng
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
-        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        connection.execute(f"PRAGMA cache_size = -{READER_CACHE_KIB if read_only else WRITER_CACHE_KIB}")
         if read_only:
             connection.execute("PRAGMA query_only = ON")
 
