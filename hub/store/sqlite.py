@@ -28,7 +28,7 @@ from hub.store.writer import complaint
 BUSY_S = 10.0
 """Waiting for a lock another process holds, for example a backup's."""
 WRITER_CACHE_KIB, READER_CACHE_KIB = 8 * 1024, 1024
-"""SQLite's own caches of pages; the readers' stay small, for each fills up over hours and the system caches the file too."""
+"""SQLite's own caches of pages. The readers' are small: each fills up over hours, and the system caches the file."""
 FILE_MODE = 0o600
 
 
