@@ -21,8 +21,8 @@ def container(magic: bytes, version: int, sections: list[tuple[int, bytes]]) -> 
 def write_circuit(folder: Path, curve: Curve, log2_domain: int, *, bits: bool) -> tuple[Path, Path]:
     """Write ``c.r1cs``, ``w.wtns`` and ``k.zkey`` of a circuit that fills a domain; return key and witness.
 
-    Dense: random wires, two terms in A and B. Bits: wires of 0 and 1, a third of the rows an exclusive or, the others with
-    the constant in B, which leaves most of B's points infinity: as circomlib's SHA-256 is.
+    Dense: random wires, two terms in A and B. Bits: wires of 0 and 1, a third of the rows an exclusive or, the others
+    with the constant in B, which leaves most of B's points infinity: as circomlib's SHA-256 is.
     """
     random, r = Random(log2_domain), curve.r
     one, two, minus_one = (value.to_bytes(32, "little") for value in (1, 2, r - 1))

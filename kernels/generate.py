@@ -21,6 +21,7 @@ _WORD_MASK: Final = (1 << _WORD_BITS) - 1
 
 _HEAD: Final = """\
 // DO NOT EDIT. Made from kernels/curves.py by kernels/generate.py (make generate).
+// clang-format off
 //
 // The prime fields of {ident}, in 64-bit words, lowest first. R is the Montgomery radix of a field.
 #pragma once

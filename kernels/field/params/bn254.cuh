@@ -1,4 +1,5 @@
 // DO NOT EDIT. Made from kernels/curves.py by kernels/generate.py (make generate).
+// clang-format off
 //
 // The prime fields of bn254, in 64-bit words, lowest first. R is the Montgomery radix of a field.
 #pragma once
