@@ -72,7 +72,7 @@ def test_a_profile_of_the_ingest_names_both_threads(tmp_path: Path) -> None:
     text = out.read_text()
     assert "--- event loop" in text
     assert "--- store-writer" in text
-    assert "wire/hub_session.py" in text
+    assert "hub/store/writer.py" in text
 
 
 @pytest.mark.parametrize("bench", [*SMALL, "swarm", "sink", "viewer", "crowd"])

@@ -2,7 +2,6 @@
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -56,11 +55,10 @@ def test_demo_stays_up_with_a_page_until_ctrl_c_and_leaves_no_process(tmp_path: 
     ) as demo:
         assert demo.stdout is not None
         lines: list[str] = []
-        while not any("/#/login/" in line for line in lines):
-            assert select.select([demo.stdout], [], [], 120)[0], lines
-            line = demo.stdout.readline()
-            assert line, lines
+        for line in demo.stdout:
             lines.append(line)
+            if "/#/login/" in line:
+                break
         link = next(word for line in lines for word in line.split() if "/#/login/" in word)
         address, _, code = link.partition("/#/login/")
         headers = {"Origin": address, "X-Provewire": "1", "Content-Type": "application/json"}

@@ -107,7 +107,9 @@ def test_moduli_are_written_once() -> None:
     assert {number for _, number in long_numbers} <= masks
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize(
+    "file", [pytest.param(file, marks=[pytest.mark.long] if file.startswith("bls") else []) for file in FILES]
+)
 def test_compiles_for_a_gpu(file: str, tmp_path: Path) -> None:
     """To machine code for sm_90, without a warning and without spilled registers where it matters."""
     nvcc = shutil.which("nvcc")

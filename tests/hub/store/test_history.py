@@ -334,7 +334,7 @@ async def test_when_events_are_too_much_the_node_with_most_gives_up_its_oldest(s
 
 
 async def test_old_records_of_the_hub_go_and_open_sessions_stay(store: Store) -> None:
-    agent = await an_agent(store)
+    agent, other = await an_agent(store), await an_agent(store, "other")
 
     def id_at(at_ms: int, number: int) -> str:
         return f"{at_ms:012x}"[:8] + "-" + f"{at_ms:012x}"[8:] + f"-7000-8000-{number:012d}"
@@ -342,14 +342,14 @@ async def test_old_records_of_the_hub_go_and_open_sessions_stay(store: Store) ->
     for number in range(4):
         row = SessionRow(
             id=id_at(1000 + number, number),
-            agent_id=agent.id,
+            agent_id=agent.id if number else other.id,
             opened_at_ms=1000 + number,
             generation=1,
             remote="r",
             boot_id="b",
             epoch=EPOCH,
         )
-        await store.open_session(row, agent)
+        await store.open_session(row, agent if number else other)
         if number:
             await store.close_session(row.id, 2000, 1, "over")
         seen = HubEvent(
