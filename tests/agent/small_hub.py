@@ -62,6 +62,8 @@ class SmallHub:
         self.artifact_handler: Callable[[web.Request], Any] | None = None
         self.enroll_handler: Callable[[web.Request], Any] | None = None
         self.requests: list[web.Request] = []
+        self._told: list[HubSession] = []
+        """Those whose welcome has gone out: what is sent past them arrives behind it."""
         self._wakes: list[asyncio.Event] = []
         self._sockets: set[web.WebSocketResponse] = set()
         self._runner: web.AppRunner | None = None
@@ -122,7 +124,7 @@ class SmallHub:
         await eventually(
             lambda: sum(session.is_open or session.has_ended for session in self.sessions) >= count, "a session"
         )
-        await eventually(lambda: self.session.is_open, "the session to be open")
+        await eventually(lambda: self.session.is_open and self.session in self._told, "the session to be open")
         return self.session
 
     def wake(self) -> None:
@@ -198,6 +200,8 @@ class SmallHub:
             wake.clear()
             for frame in session.frames_to_send():
                 await socket.send_bytes(frame)
+            if session.is_open and session not in self._told:
+                self._told.append(session)
             if session.has_ended:
                 await socket.close(code=4000)
                 return
