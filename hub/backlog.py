@@ -97,6 +97,11 @@ class Backlog:
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)
 
+    def release(self) -> None:
+        """Let go of the session, which is over: else both stay in memory until cycles are looked for."""
+        if not self._under_way:
+            del self._owner
+
     def _begin(self) -> None:
         """Have the worker start, once what goes past it is done: everything happens in its order."""
         if self._worker is None and self._items and not self._under_way:

@@ -75,6 +75,10 @@ class Outlet:
         self._shut = True
         self._stop_waiting()
 
+    def release(self) -> None:
+        """Let go of the session, which is over: else both stay in memory until cycles are looked for."""
+        self._frames, self._failed = _none, _nobody
+
     def opened(self, heartbeat_s: float) -> None:
         """The peer was told to send something this often: answers may keep company from now on."""
         self._delay_s = min(ANSWER_DELAY_MAX_S, heartbeat_s / ANSWERS_PER_HEARTBEAT)
@@ -152,3 +156,11 @@ def how_it_closed(closed: ChannelClosed) -> tuple[int, str]:
         return number, closed.detail or Reason(number).sentence
     said = f": {closed.detail}" if closed.detail else ""
     return Reason.CONNECTION_LOST, f"the {PROTOCOL} connection closed without a goodbye (code {closed.code}){said}"
+
+
+def _none() -> list[bytes]:
+    return []
+
+
+def _nobody(_code: int, _detail: str) -> None:
+    return

@@ -234,6 +234,9 @@ class Life:
                     if not waiter.done():
                         waiter.set_result(None)
                 await self.channel.close(self._close_code, self.detail)
+                self._outlet.release()
+                self._backlog.release()
+                self._leaving = None
 
     async def _cancel_tasks(self) -> None:
         """What is left of the session's tasks when it was cancelled itself, or failed."""

@@ -175,6 +175,15 @@ class WebSocketChannel:
                 await self._socket.close(code=code, message=shortened(detail))
         except (TimeoutError, ConnectionError):
             pass  # the library cuts the transport when its close is interrupted
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Undo what refers to this in turn: else it stays in memory, closed, until cycles are looked for."""
+        self._inlet.taker = None
+        for error in (self._socket.exception(), self._inlet.exception()):
+            if error is not None:
+                error.__traceback__ = error.__context__ = None
 
 
 def shortened(text: str) -> bytes:

@@ -39,13 +39,7 @@ def begin_generation(connection: Connection, now_ms: int) -> Hub:
 
 def open_session(connection: Connection, session: SessionRow, agent: Agent) -> None:
     """A session and what its hello said. An earlier one whose end could not be written down ends here."""
-    connection.execute(
-        update(SESSIONS)
-        .where(SESSIONS.c.agent_id == agent.id, SESSIONS.c.closed_at_ms.is_(None))
-        .values(
-            closed_at_ms=session.opened_at_ms, reason_code=int(Reason.CONNECTION_LOST), reason_detail=SESSION_FOLLOWED
-        )
-    )
+    connection.execute(_LEFT_OPEN, {"of_agent": agent.id, "at_ms": session.opened_at_ms})
     connection.execute(insert(SESSIONS), to_row(session))
     row = to_row(agent)
     said = ("name", "boot_id", "epoch", "version", "capabilities")
@@ -84,13 +78,23 @@ def sessions(connection: Connection, agent_id: str, before: str, limit: int) -> 
 
 def note_reason(connection: Connection, agent_id: str, now_ms: int, reason_code: int, detail: str) -> None:
     """The agent's last reason, unless a later one is known."""
-    connection.execute(
-        update(AGENTS)
-        .where(AGENTS.c.id == agent_id, func.coalesce(AGENTS.c.last_reason_at_ms, 0) <= now_ms)
-        .values(last_reason_code=reason_code, last_reason_detail=detail, last_reason_at_ms=now_ms)
+    reason = {"of_agent": agent_id, "at_ms": now_ms, "code": reason_code, "detail": detail}
+    connection.execute(_LAST_REASON, reason)
+
+
+# Made once: a statement is a net of objects that refer to each other, and sessions come and go.
+_LEFT_OPEN = (
+    update(SESSIONS)
+    .where(SESSIONS.c.agent_id == bindparam("of_agent"), SESSIONS.c.closed_at_ms.is_(None))
+    .values(closed_at_ms=bindparam("at_ms"), reason_code=int(Reason.CONNECTION_LOST), reason_detail=SESSION_FOLLOWED)
+)
+_LAST_REASON = (
+    update(AGENTS)
+    .where(AGENTS.c.id == bindparam("of_agent"), func.coalesce(AGENTS.c.last_reason_at_ms, 0) <= bindparam("at_ms"))
+    .values(
+        last_reason_code=bindparam("code"), last_reason_detail=bindparam("detail"), last_reason_at_ms=bindparam("at_ms")
     )
-
-
+)
 _HEARD = (
     update(AGENTS).where(AGENTS.c.id == bindparam("of_agent")).values(last_heard_at_ms=bindparam("last_heard_at_ms"))
 )

@@ -1,7 +1,9 @@
 """Agents over real sockets: the handshake, what replaces what, and what a hostile frame can and cannot do."""
 
 import asyncio
+import gc
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -441,6 +443,35 @@ async def test_one_address_leaves_room_for_the_handshakes_of_others(tmp_path: Pa
                 pass
         assert refused.value.response.status_code == 503
         assert hub.app[ALL_SESSIONS].unauthenticated < 8
+
+
+@pytest.mark.parametrize("how", ["goodbye", "cut"])
+async def test_a_session_that_is_over_is_no_garbage_that_waits_for_a_collection(hub: RunningHub, how: str) -> None:
+    """The hub looks for cycles once in an hour or so, for a fleet's objects are many: so a session leaves none."""
+    peer = await hub.enroll()
+    gc.collect()
+    gc.disable()
+    try:
+        async with peer.connect() as connection:
+            await connection.events(Stream.EVENTS, NEWS)
+            await connection.acknowledged(Stream.EVENTS, 1)
+            life = hub.app[ALL_SESSIONS].life(peer.id)
+            assert life is not None
+            left = weakref.ref(life.channel.response)  # type: ignore[attr-defined]  # aiohttp's own, which holds the request
+            finished = asyncio.create_task(life.finished())
+            del life
+            if how == "goodbye":
+                connection.session.say_bye(Reason.GOODBYE, "")
+                await connection.flush()
+            else:
+                connection.socket.transport.abort()
+            await finished
+            del finished
+        async with asyncio.timeout(10):
+            while left() is not None:  # noqa: ASYNC110 - the memory's end is told to nobody
+                await asyncio.sleep(0.01)
+    finally:
+        gc.enable()
 
 
 async def test_an_agent_that_begins_anew_for_ever_is_slowed_down_and_writes_no_more(
