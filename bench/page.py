@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 from playwright.sync_api import Browser, BrowserContext, CDPSession, Page, sync_playwright
 
 from bench.descriptors import take_descriptors
@@ -73,11 +74,10 @@ def first_rows_s(context: BrowserContext, hub: HubProcess) -> tuple[float, float
         page.close()
 
 
-def drawing_pid(browser: Browser) -> int:
-    """The process that draws the one open page: the renderer with the most work behind it."""
+def drawing_pids(browser: Browser) -> list[int]:
+    """The processes that draw: the one of the page, which the browser does not name, and idle ones kept in reserve."""
     found = browser.new_browser_cdp_session().send("SystemInfo.getProcessInfo")["processInfo"]
-    renderers = (one for one in found if one["type"] == "renderer")
-    return int(max(renderers, key=lambda one: float(one["cpuTime"]))["id"])
+    return [int(one["id"]) for one in found if one["type"] == "renderer"]
 
 
 def heap_bytes(cdp: CDPSession) -> int:
@@ -89,11 +89,11 @@ def heap_bytes(cdp: CDPSession) -> int:
 class Watch:
     """Samples of one run."""
 
-    def __init__(self, hub: HubProcess, swarm: Process, page: Page, pid: int) -> None:
+    def __init__(self, hub: HubProcess, swarm: Process, page: Page, pids: list[int]) -> None:
         self._hub = hub
         self._swarm = swarm
         self._page = page
-        self._pid = pid
+        self._pids = pids
         self._cdp = page.context.new_cdp_session(page)
         self._began_s = time.monotonic()
         self.heap: list[tuple[float, int]] = []
@@ -110,7 +110,7 @@ class Watch:
             self.rss.append((now_s, rss_bytes(self._hub.pid)))
             if now_s >= due_s:
                 due_s = now_s + SAMPLE_S
-                self.cpu.append((now_s, cpu_s(self._pid)))
+                self.cpu.append((now_s, sum(cpu_s(pid) for pid in self._pids if psutil.pid_exists(pid))))
                 self.heap.append((now_s, heap_bytes(self._cdp)))
                 self._say(now_s)
             if now_s - churn_s >= CHURN_S:
@@ -149,7 +149,7 @@ def measure(args: argparse.Namespace, browser: Browser, hub: HubProcess, fleet: 
     page = context.new_page()
     page.goto(hub.url)
     page.locator(".fleet tbody tr[aria-rowindex]").first.wait_for(timeout=WAIT_MS)
-    watch = Watch(hub, fleet.process, page, drawing_pid(browser))
+    watch = Watch(hub, fleet.process, page, drawing_pids(browser))
     watch.run(args.minutes)
     rows = page.locator(".fleet tbody tr[aria-rowindex]").count()
     known = page.locator(".toolbar .count").inner_text()
