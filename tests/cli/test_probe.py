@@ -51,7 +51,7 @@ async def test_a_probe_is_printed_rung_by_rung(tmp_path: Path, capsys: pytest.Ca
         code, out, _ = await operator.run("probe", node.id[:18])
         assert code == EXIT_OK
         assert "  ok       login    the hub's key is taken\n" in out
-        assert "\n  FAILED   status   the agent gives no status on its own node\n" in out
+        assert "\n  FAILED   status   " in out, "no agent of this node runs here, whoever else's may"
         assert not OBEYED & set(out)
         code, last, _ = await operator.run("probe", node.id, "--last", "--details")
         assert code == EXIT_OK

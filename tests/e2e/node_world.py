@@ -47,7 +47,7 @@ class NodeWorld(Agent):
         wheel: what it has installed, in a virtual environment of its own; else it runs this tree.
     """
 
-    dead_words = "it does not run, and nothing supervises it"
+    dead_words: tuple[str, ...] = ("it does not run, and nothing supervises it",)
     """What the hub says of its killed agent."""
     again_words = "neither agent nor supervisor runs; started again by "
     """What the hub says when it has started it again."""

@@ -107,7 +107,10 @@ class SystemdNode(NodeWorld):
     """One node; its agent, its worker and its sshd are units."""
 
     wheel: Path
-    dead_words = "its unit is inactive (dead), result signal: restart it"
+    dead_words = (  # what systemd learns first: that it ended, or that it has to stop
+        "its unit is inactive (dead), result signal: restart it",
+        "its unit is failed (failed), result signal: restart it",
+    )
     again_words = "systemctl restart provewire-agent: done"
 
     def __init__(self, rig: Rig, wheel: Path, name: str = "node-a") -> None:

@@ -178,9 +178,15 @@ async def test_events_are_paged_without_loss_though_they_came_together(web: Web)
     async with peer.connect() as connection:
         await connection.events(Stream.EVENTS, *(NodeEvent("n", str(number)) for number in range(20)))
         await connection.until(Acknowledged)
+    before_ms = web.clock.time_ms() - 60_000  # old enough to be the last, and young enough for retention
     await web.app[ports.STORE].add_hub_event(
         HubEvent(
-            id=uuid7(1), agent_id=peer.id, time_ms=1, kind="result.refused", level="warning", detail="seen by the hub"
+            id=uuid7(before_ms),
+            agent_id=peer.id,
+            time_ms=before_ms,
+            kind="result.refused",
+            level="warning",
+            detail="seen by the hub",
         )
     )
     seen: list[str] = []
