@@ -66,7 +66,7 @@ def watch(hub: HubProcess, swarm: Process, viewer: Process, minutes: float) -> l
         viewer.check()
         now_s = time.monotonic() - began_s
         samples.append((now_s, rss_bytes(hub.pid)))
-        if now_s / CHURN_S > churned + 1:
+        if churned + 1 < now_s / CHURN_S < minutes * 60 / CHURN_S - 2:  # who was restarted is back at the end
             churned += 1
             swarm.tell("cut 2" if churned % 2 else "restart 1")
         if len(samples) % 60 == 0:
