@@ -126,11 +126,15 @@ class Feed:
         if view.node and view.node != before.node:
             viewer.put(f"node {view.node}", self._picture(view.node, whole=True), urgent=True)
         if view.jobs and not before.jobs:
+            pictures = dict(self._pictures)
             jobs = [
                 msgspec.Raw(msgspec.json.encode(await views.job_view(self._app, picture)))
-                for _, picture in sorted(self._pictures.items(), reverse=True)
+                for _, picture in sorted(pictures.items(), reverse=True)
             ]
             viewer.put("jobs", _said("jobs", board.LiveJobs(seq=0, jobs=jobs)), urgent=True)  # type: ignore[arg-type]
+            # What changed while this was made may have been told already, and would now be overtaken by its older self.
+            self._jobs_dirty |= {one for one, now in self._pictures.items() if now is not pictures.get(one)}
+            self._wake.set()
 
     def close(self) -> None:
         """End every stream, and those still to come."""

@@ -1,6 +1,6 @@
 // The keyboard: keys of the page and of its present view. Never while somebody types, never with a modifier.
 
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import { go, link } from "./router";
 import { NAVIGATION } from "./views";
 
@@ -16,9 +16,9 @@ const bound: Key[][] = [];
 let first = "";
 let firstMs = 0;
 
-/** Keys of a component, as long as it is there; those bound last go first. */
+/** Keys of a component, as long as it is there, from the moment it can be seen; those bound last go first. */
 export function useKeys(keys: Key[]): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     bound.push(keys);
     return () => {
       bound.splice(bound.indexOf(keys), 1);

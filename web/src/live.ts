@@ -28,6 +28,8 @@ let heardMs = 0;
 let tickedMs = 0;
 let retry = 0;
 let saying = 0;
+let sayingNow = false;
+let sayAgain = false;
 let ticking = 0;
 let running = false;
 const waiting = new Map<string, Schemas["RowReadings"]>();
@@ -158,15 +160,23 @@ function sayView(): void {
 }
 
 async function sayViewNow(): Promise<void> {
-  // Not before the hub is told: it tells all jobs anew only to who did not see them, and a view may follow another.
-  if (!jobsInView.peek()) store.jobs.value = null;
-  if (stream === "") return;
-  const shown = { nodes: hidden.peek() ? [] : [...rowsInView.peek()], node: nodeInView.peek(), jobs: jobsInView.peek() };
-  try {
-    await request("post", "/api/v1/live/{stream}/view", { path: { stream } }, shown);
-  } catch {
-    // The stream is over: its end is seen where it is read.
+  // One after the other: two on their way at once may arrive in the wrong order.
+  sayAgain = true;
+  if (sayingNow) return;
+  sayingNow = true;
+  while (sayAgain) {
+    sayAgain = false;
+    // Not before the hub is told: it tells all jobs anew only to who did not see them, and a view may follow another.
+    if (!jobsInView.peek()) store.jobs.value = null;
+    if (stream === "") break;
+    const shown = { nodes: hidden.peek() ? [] : [...rowsInView.peek()], node: nodeInView.peek(), jobs: jobsInView.peek() };
+    try {
+      await request("post", "/api/v1/live/{stream}/view", { path: { stream } }, shown);
+    } catch {
+      // The stream is over: its end is seen where it is read.
+    }
   }
+  sayingNow = false;
 }
 
 document.addEventListener("visibilitychange", () => {

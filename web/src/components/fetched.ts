@@ -28,6 +28,8 @@ export function useFetched<Value>(
   const nothing: State<Value> = { value: null, atMs: null, error: "" };
   const [state, setState] = useState(nothing);
   const wake = useRef<() => void>(() => undefined);
+  const every = useRef(everyMs);
+  every.current = everyMs;
   useEffect(() => {
     const stop = new AbortController();
     let timer = 0;
@@ -44,9 +46,9 @@ export function useFetched<Value>(
         if (!stop.signal.aborted) setState((last) => ({ ...last, error: (error as Error).message }));
       }
       running = false;
-      if (everyMs !== null && !stop.signal.aborted && !document.hidden) timer = window.setTimeout(turn, everyMs);
+      if (every.current !== null && !stop.signal.aborted && !document.hidden) timer = window.setTimeout(turn, every.current);
     };
-    const shown = () => !document.hidden && everyMs !== null && void turn();
+    const shown = () => !document.hidden && every.current !== null && void turn();
     wake.current = () => void turn();
     document.addEventListener("visibilitychange", shown);
     void turn();
@@ -56,6 +58,10 @@ export function useFetched<Value>(
       document.removeEventListener("visibilitychange", shown);
     };
   }, keys);
+  // What was told by other means until now, and is not any more, is read from now on.
+  useEffect(() => {
+    if (everyMs !== null) wake.current();
+  }, [everyMs === null]);
   const again = useCallback(() => wake.current(), []);
   return { ...state, again };
 }

@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import { type ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { linkIn } from "../address";
 import { activeKeys, useKeys } from "../keys";
 import { downSinceMs, link as liveLink } from "../live";
@@ -19,7 +19,8 @@ export function Page() {
   const main = useRef<HTMLElement>(null);
   const place = shown.value;
   const path = place?.view.path;
-  useEffect(() => {
+  // Before anybody can press a key in the new view, whose focus this would take away.
+  useLayoutEffect(() => {
     window.scrollTo(0, 0);
     if (document.activeElement !== document.body) main.current?.focus({ preventScroll: true });
   }, [path]);

@@ -1,6 +1,6 @@
 // One job: where it is, what took how long, why it came to nothing, or its proof.
 
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 import { ActionDialog } from "../components/action";
 import { labelsText } from "../circuits/words";
 import { CopyButton } from "../components/copy_button";
@@ -31,7 +31,7 @@ function JobView({ params }: ViewProps) {
   const id = params["id"] ?? "";
   const [cancelling, setCancelling] = useState(false);
   const [seen, setSeen] = useState<readonly SeenPhase[]>([]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     jobsInView.value = true;
     return () => {
       jobsInView.value = false;

@@ -1,6 +1,6 @@
 // Jobs: what runs, what waits, what came of those that ended.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { sentence } from "../api";
 import { Refusal } from "../components/refusal";
 import { State } from "../components/state";
@@ -30,7 +30,7 @@ function JobsView({ query }: ViewProps) {
   const [why, setWhy] = useState("");
   const [handingIn, setHandingIn] = useState(query.get("submit") !== null);
   const rows = useRef<HTMLTableSectionElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     jobsInView.value = true;
     return () => {
       jobsInView.value = false;

@@ -1,6 +1,6 @@
 // One node: first how it is and what to do, then everything that says why.
 
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { Remedy } from "../components/remedy";
 import { type Severity, State, severityOf } from "../components/state";
 import { visibleLine } from "../components/terminal_text";
@@ -31,7 +31,7 @@ const PROVING: Record<string, Severity> = { proving: "busy", idle: "ok", unable:
 function NodeView({ params, query }: ViewProps) {
   const id = params["id"] ?? "";
   const [changes, setChanges] = useState(0);
-  useEffect(() => {
+  useLayoutEffect(() => {
     nodeInView.value = id;
     jobsInView.value = true;
     return () => {
