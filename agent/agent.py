@@ -37,7 +37,10 @@ from agent.logs.shipper import LogShipper, WorkerLog, open_shipper
 from agent.metrics import LoopLag, Parts, render
 from agent.notify import Notifier, keep_told
 from agent.outbox import Outbox, open_outbox
+from agent.outbox_file import OutboxRefused
+from agent.outbox_owner import Owner
 from agent.reasons import load_reasons
+from agent.replayer import DISK_RETRY_S
 from agent.sampler import keep_samples
 from agent.sensors.cuzk import CuzkSensor, read_engines
 from agent.sensors.cuzk.memory import MemoryFile
@@ -288,6 +291,7 @@ class Agent:
             self._enrolled = await self._enrol(stop, client=client, key=key, token=token)
         if self._enrolled is None or self._hub is None:
             return
+        await self._own(stop, outbox=outbox, owner=Owner(self._enrolled.hub_id, self._enrolled.agent_id))
         uplink = Uplink(
             hub=self._hub,
             tls=client.tls if self._hub.secure else None,
@@ -316,6 +320,17 @@ class Agent:
         finally:
             stopper.cancel()
             await asyncio.gather(stopper, return_exceptions=True)
+
+    async def _own(self, stop: asyncio.Event, *, outbox: Outbox, owner: Owner) -> None:
+        """Have the outbox know whose events it holds: before that none of them can be told."""
+        while not stop.is_set():
+            try:
+                await outbox.belongs_to(owner)
+            except OutboxRefused as refused:
+                log.warning("outbox.refused", error=str(refused), lost=0)
+                await wait_event(self._clock, stop, DISK_RETRY_S)
+            else:
+                return
 
     async def _enrol(self, stop: asyncio.Event, *, client: HttpClient, key: Key, token: Token) -> Enrolled | None:
         """Enrol, however long it takes; None if told to stop first. The token file is read anew each time."""

@@ -18,6 +18,7 @@ from agent.clock import Clock
 from agent.outbox_bounds import Bounds, Counts
 from agent.outbox_file import OutboxFile, OutboxRefused
 from agent.outbox_jobs import JobRecord
+from agent.outbox_owner import Owner
 from agent.outbox_rows import stream_of
 from agent.tally import Timing
 from wire.frames import (
@@ -144,6 +145,18 @@ class Outbox:
     async def marks(self) -> dict[str, bytes]:
         """See `OutboxFile.marks`."""
         return await self._call(self._file.marks)
+
+    async def belongs_to(self, owner: Owner) -> None:
+        """See `OutboxFile.belongs_to`; what was left behind is said.
+
+        Raises:
+            OutboxRefused: the disk did not take it.
+        """
+        if left := await self._call(self._file.belongs_to, owner):
+            told = ", ".join(f"{count} of {stream}" for stream, count in left.items())
+            detail = f"this node was enrolled at another hub: what it still held for the one before was dropped: {told}"
+            log.warning("outbox.left_behind", detail=detail)
+            await self.say("outbox.left_behind", detail, Level.WARNING)
 
     # --- replay ---------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,8 @@ class DropReason(StrEnum):
     AGE = "age"
     DAMAGE = "damage"
     """The file could not be read whole."""
+    OTHER_HUB = "other_hub"
+    """The node was enrolled at another hub meanwhile."""
 
 
 class Bounds(Struct, frozen=True):
@@ -51,6 +53,8 @@ class Bounds(Struct, frozen=True):
                 return f"older than {self.age_s_max:g} s"
             case DropReason.DAMAGE:
                 return "the outbox file was damaged"
+            case DropReason.OTHER_HUB:
+                return "the node was enrolled at another hub"
 
 
 class Row(Struct, frozen=True):
@@ -117,6 +121,6 @@ class Counts(Struct, frozen=True):
 
     held: dict[Stream, StreamHeld]
     dropped: dict[tuple[Stream, DropReason], int]
-    """Events given up, each covered by a gap."""
+    """Events given up, each covered by a gap except in what another hub is not told of at all."""
     refused: dict[Stream, int] = {}
     """Events that were never stored, because the disk took nothing."""

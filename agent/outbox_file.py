@@ -29,6 +29,7 @@ from agent.outbox_bounds import (
     outlived,
 )
 from agent.outbox_jobs import JobRecord
+from agent.outbox_owner import Owner, begin_anew, leave_behind, note_owner, owner_of
 from agent.outbox_rows import INSERT_EVENT, PUT_MARK, Head, event_of, gap_event, is_gap, row_of, stream_of
 from agent.outbox_salvage import Salvaged, restored, salvage, write_salvaged
 from agent.outbox_schema import is_damage, is_passing, opened, put_aside, put_back
@@ -97,6 +98,29 @@ class OutboxFile:
             kept = sum(len(events) for events in saved.streams.values()) + len(saved.renumbered)
             lost = ", ".join(f"{count} of {stream}" for stream, count in saved.lost.items() if count)
             self.damage = f"{self.damage}; {kept} records were saved" + (f", known to be lost: {lost}" if lost else "")
+
+    def belongs_to(self, owner: Owner) -> Counter[Stream]:
+        """Learn whose events are to be told, before the first session; what had to be left behind, by stream.
+
+        A node that was enrolled anew tells what it holds under new numbers, or, to another hub than before, not at all.
+
+        Raises:
+            OutboxRefused: nothing was changed.
+        """
+        before = owner_of(self._database)
+        if before == owner:
+            return Counter()
+        left = Counter[Stream]()
+        with self._transaction() as database:
+            if before is not None and before.hub_id != owner.hub_id:
+                left = leave_behind(database, self.epoch)
+            if before is not None:
+                begin_anew(database, self._bounds.sentence(DropReason.DAMAGE))
+            note_owner(database, owner)
+        self._heads.clear()
+        self._load()
+        self._dropped.update({(stream, DropReason.OTHER_HUB): count for stream, count in left.items()})
+        return left
 
     def _times(self) -> Times:
         return Times(self._clock.unix_ms(), self._clock.monotonic_ns(), self._opened_ns)

@@ -1,9 +1,12 @@
 """What all tests share: a missing system tool skips a test here, and fails the run where it has to be present."""
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from prover.backends.build import find_compiler
 from prover.errors import DeviceError
@@ -21,6 +24,20 @@ COMPILED = (
     "prover/test_keys.py",
     "prover/test_mutated_files.py",
 )
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """A program run in this process sets up log streams; these must not outlive the captured stream they write to."""
+    level, configured, config = logging.root.level, structlog.is_configured(), structlog.get_config()
+    yield
+    # pytest's own are of kinds of their own.
+    logging.root.handlers[:] = [one for one in logging.root.handlers if type(one) is not logging.StreamHandler]
+    logging.root.setLevel(level)
+    if configured:
+        structlog.configure(**config)
+    else:
+        structlog.reset_defaults()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
