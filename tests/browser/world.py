@@ -96,6 +96,11 @@ class Watched:
 
     def axe(self) -> list[str]:
         """What axe-core finds wrong with what is shown now."""
+        # Colours on their way from one theme to another are nobody's choice.
+        self.page.evaluate(
+            "Promise.allSettled(document.getAnimations().filter((one) => one instanceof CSSTransition)"
+            ".map((one) => one.finished))"
+        )
         # Not as a script element: the page's policy refuses every script that is not its own.
         self.page.evaluate(AXE.read_text())
         found = self.page.evaluate("async () => (await axe.run(document, {resultTypes: ['violations']})).violations")

@@ -5,8 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+from aiohttp.web import Application
+
 from hub import ports
-from hub.api import board, feed
+from hub.api import board, feed, views
+from hub.store.records import JobPicture
 from tests.hub.api.conftest import Web
 from tests.hub.api.test_live import Stream, live
 from wire.engines import (
@@ -125,6 +129,32 @@ async def test_a_node_whole_and_jobs_come_once_they_are_shown(web: Web) -> None:
             await stream.until("job", id=job, phase="msm_a")
             await stream.until("node", state="online")
         assert await shows(web, first) == 204
+
+
+async def test_a_job_that_changes_while_the_list_is_made_is_not_overtaken_by_its_older_self(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await web.register()
+    job = (await web.submit())["id"]
+    drawn, go_on, draw = asyncio.Event(), asyncio.Event(), views.job_view
+
+    async def held(app: Application, picture: JobPicture, **more: Any) -> Any:
+        made = await draw(app, picture, **more)
+        if not drawn.is_set():
+            drawn.set()
+            await go_on.wait()
+        return made
+
+    async with board_of(web) as (stream, first):
+        monkeypatch.setattr(views, "job_view", held)
+        shown = asyncio.create_task(shows(web, first, jobs=True))
+        await drawn.wait()
+        assert (await web.ask("POST", f"/api/v1/jobs/{job}/cancel", json={"reason": "a test"})).status == 200
+        await stream.until("job", id=job, state="cancelled")
+        go_on.set()
+        assert await shown == 204
+        assert [one["state"] for one in (await stream.until("jobs"))["jobs"]] == ["queued"]
+        await stream.until("job", id=job, state="cancelled")
 
 
 async def test_nobody_wants_readings_while_no_row_is_in_view(web: Web) -> None:

@@ -69,16 +69,17 @@ async def test_lists_that_seldom_change_are_sent_once(web: Web) -> None:
 
 async def test_a_nodes_sessions_and_what_the_hub_saw_are_paged(web: Web) -> None:
     peer = await web.hub.enroll()
+    now_ms = web.app[ports.CLOCK].time_ms()  # sessions of long ago are forgotten, see hub.retention
     for number in range(3):
         row = SessionRow(
             id=uuid7(number + 1),
             agent_id=peer.id,
-            opened_at_ms=number,
+            opened_at_ms=now_ms + number,
             generation=1,
             remote="192.0.2.1",
             boot_id="b",
             epoch="e",
-            closed_at_ms=number,
+            closed_at_ms=now_ms + number,
             reason_code=int(Reason.DUPLICATE_IDENTITY),
         )
         await web.app[ports.STORE].refused_session(row)
