@@ -39,7 +39,9 @@ def noting(name, globals=None, locals=None, fromlist=(), level=0):
     if globals and "__name__" in globals:
         whole = importlib.util.resolve_name("." * level + name, globals.get("__package__")) if level else name
         parts = [f"{whole}.{part}" for part in fromlist or () if f"{whole}.{part}" in sys.modules]
-        edges.extend((globals["__name__"], one) for one in (parts if parts and len(parts) == len(fromlist) else [whole, *parts]))
+        if not parts or len(parts) < len(fromlist):
+            parts.append(whole)
+        edges.extend((globals["__name__"], part) for part in parts)
     return module
 builtins.__import__ = noting
 loaded = {}
