@@ -21,9 +21,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from kernels.curves import BN254
+from kernels.curves import BN254, Curve
 from prover import circuits as bundled
-from tests.oracle.r1cs import r1cs
+from tests.prover.r1cs_writer import r1cs_of_rows
 from tests.prover.toy import container, wtns
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -74,15 +74,14 @@ class Made:
     theirs_public: Path
 
 
-def repeated_terms() -> tuple[bytes, list[int]]:
+def repeated_terms(curve: Curve = BN254) -> tuple[bytes, list[int]]:
     """Return constraints in which wires stand several times in one sum, and coefficients of zero."""
-    witness = [1, 21, 3, 4, 0]
-    witness[4] = (2 * 3 + 3 * 3 + 4) * (4 + 4 + 5 * 21) % R
+    witness = [1, 21, 3, 4, (2 * 3 + 3 * 3 + 4) * (4 + 4 + 5 * 21)]
     rows = [
         ([(2, 2), (2, 3), (3, 1), (0, 0)], [(3, 1), (3, 1), (1, 5)], [(4, 1)]),
-        ([(2, 1), (2, R - 1), (0, 1)], [(1, 1)], [(1, 2), (1, R - 1)]),
+        ([(2, 1), (2, -1), (0, 1)], [(1, 1)], [(1, 2), (1, -1)]),
     ]
-    return r1cs(5, 1, rows), witness
+    return r1cs_of_rows(curve, 5, 1, rows), witness
 
 
 def few_wires_many_rows() -> tuple[bytes, list[int]]:
@@ -90,7 +89,7 @@ def few_wires_many_rows() -> tuple[bytes, list[int]]:
     x = 1 << 250
     witness = [1, x * x % R, x]
     rows = [([(2, k)], [(2, 1)], [(1, k)]) for k in range(1, 10)]
-    return r1cs(3, 1, rows), witness
+    return r1cs_of_rows(BN254, 3, 1, rows), witness
 
 
 CASES: Final = (
@@ -142,7 +141,7 @@ def accepts(vkey: Path, public: Path, proof: Path) -> bool:
 
 def make(case: Case) -> Made:
     """Return a case's files, from the cache or made now."""
-    return Made(*(_cached(case.name, _origin(case), lambda folder: _make(case, folder)) / name for name in _FILES))
+    return Made(*(cached(case.name, _origin(case), lambda folder: _make(case, folder)) / name for name in _FILES))
 
 
 _FILES: Final = ("key.zkey", "witness.wtns", "vkey.json", "proof.json", "public.json")
@@ -160,7 +159,7 @@ def _origin(case: Case) -> list[bytes]:
     return [*parts, (SOURCES / f"{case.name}.circom").read_bytes()]
 
 
-def _cached(name: str, origin: list[bytes], fill: Callable[[Path], None]) -> Path:
+def cached(name: str, origin: list[bytes], fill: Callable[[Path], None]) -> Path:
     """Return a folder that ``fill`` has filled, now or earlier; two processes do not fill it twice."""
     digest = sha256(b"".join(sha256(part).digest() for part in [str(RECIPE).encode(), *origin])).hexdigest()[:16]
     target = CACHE / f"{name}-{digest}"
@@ -186,7 +185,7 @@ def _locked(path: Path) -> Iterator[None]:
 def _powers_of_tau(*, tau_one: bool) -> Path:
     """Return a prepared setup for domains up to 2^8; without a contribution its secret is 1."""
     name = "powers-tau-one" if tau_one else "powers"
-    return _cached(name, [], lambda folder: _make_powers(folder, tau_one=tau_one)) / "final.ptau"
+    return cached(name, [], lambda folder: _make_powers(folder, tau_one=tau_one)) / "final.ptau"
 
 
 def _make_powers(folder: Path, *, tau_one: bool) -> None:

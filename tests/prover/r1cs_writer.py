@@ -7,11 +7,20 @@ from random import Random
 from kernels.curves import Curve
 from tests.prover.toy import Circuit, Combination, Sections, container
 
+Terms = Sequence[tuple[int, int]]
+"""Wire and coefficient; a wire may stand several times."""
+
 
 def r1cs_file(circuit: Circuit, curve: Curve) -> bytes:
     """Return a circuit's file; sections stand in the order that circom writes them in."""
-    body = b"".join(_combination(part, curve) for constraint in circuit.constraints for part in constraint)
-    return r1cs_of(curve, circuit.n_vars, circuit.n_public, len(circuit.constraints), body)
+    rows = [tuple(tuple(part.items()) for part in constraint) for constraint in circuit.constraints]
+    return r1cs_of_rows(curve, circuit.n_vars, circuit.n_public, rows)
+
+
+def r1cs_of_rows(curve: Curve, n_wires: int, n_public: int, rows: Sequence[Sequence[Terms]]) -> bytes:
+    """Return a file with constraints of three lists of terms each, for shapes that a mapping cannot have."""
+    body = b"".join(_combination(part, curve) for row in rows for part in row)
+    return r1cs_of(curve, n_wires, n_public, len(rows), body)
 
 
 def r1cs_of(curve: Curve, n_wires: int, n_public: int, n_constraints: int, body: bytes) -> bytes:
@@ -54,10 +63,8 @@ def chain(log2_domain: int, curve: Curve, *, bits: bool) -> tuple[Circuit, list[
     return Circuit(n_vars=len(values), n_public=1, constraints=constraints), values
 
 
-def _combination(combination: Combination, curve: Curve) -> bytes:
+def _combination(terms: Terms, curve: Curve) -> bytes:
     """Return a linear combination's bytes."""
-    terms = b"".join(
-        struct.pack("<I", wire) + (factor % curve.r).to_bytes(curve.n8r, "little")
-        for wire, factor in combination.items()
+    return struct.pack("<I", len(terms)) + b"".join(
+        struct.pack("<I", wire) + (factor % curve.r).to_bytes(curve.n8r, "little") for wire, factor in terms
     )
-    return struct.pack("<I", len(combination)) + terms
