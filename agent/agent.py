@@ -12,20 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from importlib.metadata import version
 
-import msgspec
 import structlog
 import uvloop
 
 from agent import identity
 from agent.artifacts import Artifacts
-from agent.backoff import Backoff, Fault, Kind
 from agent.board import Board, read_gpus, read_host
 from agent.clock import Clock, SystemClock, wait_event
-from agent.config import Config, HubUrl, devices, parse_hub
-from agent.enroll import EnrolRefused, Token, enrol, enrollment_id_for, hub_of, read_token
-from agent.errors import ConfigFault
+from agent.config import Config, devices
 from agent.hub_http import HttpClient
-from agent.identity import Enrolled, Key
+from agent.identity import Key
 from agent.ids import uuid7
 from agent.job_desk import JobDesk
 from agent.jobs import Jobs
@@ -34,6 +30,7 @@ from agent.local import LocalView
 from agent.local_status import LocalStatus, by_name, hub_view, is_healthy, one_line, streams_view
 from agent.logs.own import OwnLog
 from agent.logs.shipper import LogShipper, WorkerLog, open_shipper
+from agent.membership import Membership
 from agent.metrics import LoopLag, Parts, render
 from agent.notify import Notifier, keep_told
 from agent.outbox import Outbox, open_outbox
@@ -48,7 +45,7 @@ from agent.sensors.gpu import GpuSensor
 from agent.sensors.host import HostSensor
 from agent.ssh_hint import keep_hint
 from agent.tasks import Tasks
-from agent.uplink import NodeFacts, State, Uplink, UplinkView
+from agent.uplink import NodeFacts, Uplink, UplinkView
 from agent.watchdog import watch
 from agent.workers import DeviceWorker, own_argv
 from wire.frames import Capability, Level
@@ -93,12 +90,11 @@ class Agent:
         self._rng = rng
         self._started_s = clock.monotonic()
         self._epoch = uuid7(clock.unix_ms(), rng)
-        self._hub = config.hub
         self._view = UplinkView()
         self._board = Board()
         self._own_log = OwnLog()
         self._shipper: LogShipper | None = None
-        self._enrolled: Enrolled | None = None
+        self._member: Membership | None = None
         self._version = version("provewire")
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -112,49 +108,19 @@ class Agent:
         with identity.lock_data_dir(config.data_dir):
             key = identity.load_key(config.data_dir)
             self._view.reasons = load_reasons(config.reasons_path)
-            self._enrolled = identity.load_enrolled(config.data_dir)
-            token = self._token()
-            self._hub = self._hub or self._saved_hub()
-            if self._hub is not None:
-                self._view.url = self._hub.base
+            self._member = member = Membership(config, self._view, clock=self._clock, rng=self._rng)
             async with AsyncExitStack() as stack:
                 self._own_log.install()
                 stack.callback(self._own_log.remove)
                 outbox = await open_outbox(config.data_dir / "outbox.sqlite", self._epoch, self._clock, config.outbox)
                 stack.push_async_callback(outbox.close)
-                await self._serve(stop, stack=stack, key=key, token=token, outbox=outbox)
+                await self._serve(stop, stack=stack, key=key, member=member, outbox=outbox)
         log.info("agent.stopped", epoch=self._epoch)
-
-    def _saved_hub(self) -> HubUrl | None:
-        if self._enrolled is None:
-            return None
-        source = f"the hub's address in {self._config.data_dir / 'agent.json'}"
-        return parse_hub(self._enrolled.hub_url, insecure=self._config.insecure, source=source)
-
-    def _token(self) -> Token | None:
-        """The enrolment token, if one is needed.
-
-        Raises:
-            ConfigFault: one is needed and cannot be used.
-        """
-        path = self._config.token_file
-        if self._enrolled is not None:
-            if path is not None:
-                log.info("enroll.token_ignored", token_file=str(path), agent_id=self._enrolled.agent_id)
-            return None
-        if path is None:
-            raise ConfigFault(
-                f"this node is not enrolled ({self._config.data_dir / 'agent.json'} does not exist) and has no token; "
-                "make one with `provewire enroll` at the hub and pass it with --token-file"
-            )
-        token = read_token(path)
-        self._hub = hub_of(token, self._config.hub, insecure=self._config.insecure)
-        return token
 
     # --- the parts ------------------------------------------------------------------------------------------------
 
     async def _serve(
-        self, stop: asyncio.Event, *, stack: AsyncExitStack, key: Key, token: Token | None, outbox: Outbox
+        self, stop: asyncio.Event, *, stack: AsyncExitStack, key: Key, member: Membership, outbox: Outbox
     ) -> None:
         config = self._config
         await self._say_started(outbox)
@@ -173,7 +139,7 @@ class Agent:
         stack.push_async_callback(view.close)
         gpu_sensor = GpuSensor(config.data_dir, environ=config.environ, clock=self._clock)
         stack.push_async_callback(gpu_sensor.close)
-        proxies = self._hub is not None and not self._hub.loopback
+        proxies = member.hub is not None and not member.hub.loopback
         client = await stack.enter_async_context(HttpClient(ca=config.ca, proxies=proxies))
         notifier = Notifier(supervised="NOTIFY_SOCKET" in config.environ)
         stack.callback(notifier.close)
@@ -204,7 +170,7 @@ class Agent:
             tasks.start(worker.run())
         tasks.start(desk.run())
         uplink_task = tasks.start(
-            self._uplink(stop, tasks=tasks, client=client, key=key, token=token, outbox=outbox, desk=desk), ends=True
+            self._uplink(stop, tasks=tasks, client=client, key=key, member=member, outbox=outbox, desk=desk), ends=True
         )
         await stop.wait()
         log.info("agent.stopping")
@@ -283,19 +249,19 @@ class Agent:
         tasks: Tasks,
         client: HttpClient,
         key: Key,
-        token: Token | None,
+        member: Membership,
         outbox: Outbox,
         desk: JobDesk,
     ) -> None:
-        if self._enrolled is None and token is not None:
-            self._enrolled = await self._enrol(stop, client=client, key=key, token=token)
-        if self._enrolled is None or self._hub is None:
+        await member.gain(stop, client=client, key=key)
+        hub, enrolled = member.hub, member.enrolled
+        if hub is None or enrolled is None:
             return
-        await self._own(stop, outbox=outbox, owner=Owner(self._enrolled.hub_id, self._enrolled.agent_id))
+        await self._own(stop, outbox=outbox, owner=Owner(enrolled.hub_id, enrolled.agent_id))
         uplink = Uplink(
-            hub=self._hub,
-            tls=client.tls if self._hub.secure else None,
-            enrolled=self._enrolled,
+            hub=hub,
+            tls=client.tls if hub.secure else None,
+            enrolled=enrolled,
             key=key,
             facts=self._facts(),
             outbox=outbox,
@@ -304,8 +270,8 @@ class Agent:
             view=self._view,
             clock=self._clock,
             rng=self._rng,
-            save_generation=lambda generation: tasks.spawn(self._save_generation(generation)),
-            save_reasons=lambda: tasks.spawn(self._save_reasons()),
+            save_generation=lambda generation: tasks.spawn(member.save_generation(generation)),
+            save_reasons=lambda: tasks.spawn(member.save_reasons()),
             key_offered=lambda offer: tasks.spawn(
                 let_in(offer, allowed=self._config.allow_key_install, outbox=outbox, answer=uplink.answer_key)
             ),
@@ -332,52 +298,6 @@ class Agent:
             else:
                 return
 
-    async def _enrol(self, stop: asyncio.Event, *, client: HttpClient, key: Key, token: Token) -> Enrolled | None:
-        """Enrol, however long it takes; None if told to stop first. The token file is read anew each time."""
-        view, backoff = self._view, Backoff(self._rng)
-        while not stop.is_set():
-            view.state, view.attempts = State.ENROLLING, view.attempts + 1
-            try:
-                return await self._enrol_once(client, key=key, token=token)
-            except EnrolRefused as refused:
-                fault = refused.fault
-            except OSError as error:
-                fault = Fault(Kind.UNREACHABLE, "disk", f"the new identity could not be saved: {error}")
-            wait_s = backoff.after(fault, session_s=None)
-            view.last_reason, view.next_attempt_s = fault, self._clock.monotonic() + wait_s
-            if view.reasons.note(fault, self._clock.unix_ms(), None):
-                await self._save_reasons()
-            view.state = State.REFUSED if fault.loud else State.WAITING
-            say = log.error if fault.loud else log.warning
-            say("enroll.refused", reason=fault.name, detail=fault.detail, hub=view.url, wait_s=round(wait_s, 1))
-            await wait_event(self._clock, stop, wait_s)
-            token = self._fresh_token(token)
-        return None
-
-    async def _enrol_once(self, client: HttpClient, *, key: Key, token: Token) -> Enrolled:
-        config = self._config
-        self._hub = hub = hub_of(token, config.hub, insecure=config.insecure)
-        self._view.url = hub.base
-        enrollment_id = await asyncio.to_thread(enrollment_id_for, config.data_dir, token)
-        enrolled = await enrol(client, hub=hub, token=token, enrollment_id=enrollment_id, key=key, name=config.name)
-        await asyncio.to_thread(identity.save_enrolled, config.data_dir, enrolled)
-        log.info("enroll.done", agent_id=enrolled.agent_id, hub_id=enrolled.hub_id, hub=hub.base)
-        self._view.last_reason = None
-        return enrolled
-
-    def _fresh_token(self, token: Token) -> Token:
-        """The token file's present content: an operator may have put a fresh one there."""
-        config = self._config
-        if config.token_file is None:
-            return token
-        try:
-            fresh = read_token(config.token_file)
-            hub_of(fresh, config.hub, insecure=config.insecure)
-        except ConfigFault as fault:
-            log.warning("enroll.token_unusable", error=str(fault))
-            return token
-        return fresh
-
     def _facts(self) -> NodeFacts:
         capabilities = sorted(
             {
@@ -393,22 +313,10 @@ class Agent:
             capabilities=([Capability.OBSERVE.value] if self._config.observe else capabilities) + key_install,
         )
 
-    async def _save_generation(self, generation: int) -> None:
-        if self._enrolled is None:
-            return
-        self._enrolled = msgspec.structs.replace(self._enrolled, generation=generation)
-        try:
-            await asyncio.to_thread(identity.save_enrolled, self._config.data_dir, self._enrolled)
-        except OSError as error:
-            log.warning("identity.not_saved", error=str(error))
-
-    async def _save_reasons(self) -> None:
-        try:
-            await asyncio.to_thread(self._view.reasons.save, self._config.reasons_path)
-        except OSError as error:
-            log.warning("reasons.not_saved", error=str(error))
-
     # --- what it shows --------------------------------------------------------------------------------------------
+
+    def _agent_id(self) -> str | None:
+        return self._member.agent_id if self._member is not None else None
 
     def _one_line(self) -> str:
         return one_line(self._view, self._clock.monotonic())
@@ -428,10 +336,10 @@ class Agent:
 
     def _signed_status(self, nonce: bytes, key: Key) -> str | None:
         """The whole picture, signed for a hub's nonce; None while nobody knows this key."""
-        if self._enrolled is None:
+        if (agent_id := self._agent_id()) is None:
             return None
         status = SignedStatus(
-            agent_id=self._enrolled.agent_id,
+            agent_id=agent_id,
             epoch=self._epoch,
             boot_id=identity.boot_id(),
             nonce=nonce,
@@ -445,7 +353,7 @@ class Agent:
         now_s = self._clock.monotonic()
         board = self._board
         return LocalStatus(
-            agent_id=self._enrolled.agent_id if self._enrolled is not None else None,
+            agent_id=self._agent_id(),
             name=self._config.name,
             epoch=self._epoch,
             pid=os.getpid(),
