@@ -1,0 +1,164 @@
+"""What compilers made, kept between processes: a folder of this user's, and a file for each digest of what made it.
+
+Both compilers of kernels use it. Processes that want the same file at once wait for the one that makes it, and a file
+stands in its place only when it is whole and on the disk.
+"""
+
+import fcntl
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from platformdirs import user_cache_dir
+
+from kernels import ROOT
+from prover.errors import DeviceError
+
+_SUFFIXES: Final = {".cuh", ".cu", ".cpp"}
+
+
+def cache_folder(kind: str) -> Path:
+    """Return the folder of built objects of one kind; it may not exist yet.
+
+    Raises:
+        DeviceError: this user has no home directory for it.
+    """
+    try:
+        return Path(user_cache_dir("provewire", appauthor=False)) / kind
+    except RuntimeError as error:  # a service's user without a home
+        raise DeviceError(
+            f"there is no folder to keep the built kernels in ({error}); name one in XDG_CACHE_HOME"
+        ) from error
+
+
+def digest_of(parts: Iterable[str]) -> str:
+    """Return the name of what is made of the sources and of ``parts``: flags, compiler, target."""
+    digest = sha256()
+    for part in parts:
+        digest.update(part.encode() + b"\0")
+    digest.update(sources_digest())
+    return digest.hexdigest()[:32]
+
+
+@cache
+def sources_digest() -> bytes:
+    """Return the digest of every source file, since any may be included."""
+    digest = sha256()
+    for path in sorted(path for path in ROOT.rglob("*") if path.suffix in _SUFFIXES):
+        text = path.read_bytes()
+        digest.update(f"{path.relative_to(ROOT)}\0{len(text)}\0".encode())
+        digest.update(text)
+    return digest.digest()
+
+
+def identity(command: str) -> tuple[str, ...]:
+    """Return what tells a compiler from another one, or from its next version: which file it is, and of when."""
+    path = Path(shutil.which(command) or command).resolve()
+    found = path.stat()
+    return str(path), str(found.st_size), str(found.st_mtime_ns)
+
+
+def obtain(place: Path, make: Callable[[Path], Path]) -> Path:
+    """Return ``place``, made where it is not there yet.
+
+    Args:
+        place: a file of a cache folder.
+        make: makes the file in the empty folder that it is given, and returns it.
+
+    Raises:
+        DeviceError: the folder cannot be used or trusted, or ``make`` failed.
+    """
+    folder = place.parent
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_owner(folder)
+        if place.exists():
+            return place
+        with _locked(place.with_suffix(".lock")):
+            if not place.exists():
+                with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as name:
+                    made = make(Path(name))
+                    with made.open("rb") as file:
+                        os.fsync(file.fileno())
+                    made.replace(place)
+    except OSError as error:
+        raise DeviceError(
+            f"{error.filename or folder}: the built kernels cannot be kept there: {error.strerror or error}; "
+            "name another folder in the environment variable XDG_CACHE_HOME"
+        ) from error
+    return place
+
+
+def check_owner(folder: Path) -> None:
+    """Refuse a folder in which others could put what we then load.
+
+    Raises:
+        DeviceError: it is another user's, or others may write to it.
+        OSError: it cannot be looked at.
+    """
+    found = folder.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise DeviceError(
+            f"{folder}: belongs to another user or can be written by others, so what is built there cannot be trusted; "
+            f"remove it, or set its mode with chmod 700 {folder}"
+        )
+
+
+def compile_checked(command: list[str], scratch: Path, deadline_s: float) -> str:
+    """Run a compiler; what it writes on its way goes to ``scratch``, because a service may have no /tmp to write to.
+
+    Returns:
+        What it said on its standard error.
+
+    Raises:
+        DeviceError: it failed; the sentence has its first error line.
+    """
+    done = run(command, deadline_s, TMPDIR=str(scratch))
+    if done.returncode == 0:
+        return done.stderr
+    lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    line = next((line for line in lines if "error" in line.lower()), lines[0] if lines else "it said nothing")
+    raise DeviceError(f"{command[0]} could not compile the kernels (exit code {done.returncode}): {line}")
+
+
+def run(command: list[str], deadline_s: float, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command with a deadline and return what it said.
+
+    Raises:
+        DeviceError: it cannot be run, or did not end.
+    """
+    environment = {**os.environ, "LC_ALL": "C", **variables}
+    try:
+        return subprocess.run(  # noqa: S603 - the compiler is the user's own choice
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=deadline_s,
+            check=False,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired:
+        raise DeviceError(f"{command[0]} did not end within {deadline_s} s; it was stopped") from None
+    except OSError as error:
+        raise DeviceError(f"{command[0]} cannot be run: {error.strerror or error}") from error
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock between processes; it ends with the process at the latest."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
