@@ -22,9 +22,9 @@ from prover.backends.base import Backend, Buffer, Launch, Scope
 from prover.errors import Cancelled, DeviceError, ProofRejected, printable
 from prover.formats.points import g1_from_bytes, g2_from_bytes
 from prover.formats.snarkjson import Proof, vkey_from_zkey
+from prover.formats.strategy import ProvingKey
 from prover.formats.wtns import Witness, check_pair
-from prover.formats.zkey import ZKey
-from prover.hostproof import HostComputation
+from prover.hostproof import HostComputation, reads_as_mapped
 from prover.keys import BLINDING_SCALARS, LoadedKey, PointSet
 from prover.msm import Points, multi_exponentiate, sum_bytes
 from prover.ntt import forward, inverse_to_coset
@@ -132,7 +132,7 @@ class _Phases:
 
 
 def prove(
-    zkey: ZKey,
+    zkey: ProvingKey,
     witness: Witness,
     backend: Backend,
     *,
@@ -166,7 +166,7 @@ def prove(
         scope = stack.enter_context(Scope(backend))
         chosen = blinding or Blinding.random(zkey.curve)
         traits = backend.traits()
-        if traits.kind == "cpu":
+        if traits.kind == "cpu" and reads_as_mapped(zkey):
             with phases.phase("key"):
                 host = HostComputation(
                     zkey, backend, scope, phases, threads=traits.parallel, window_bits=tuning.window_bits
@@ -255,12 +255,14 @@ class _Computation:
         backend.launch(f"{prefix}_products", flat(size), [self._vector(2), self._vector(0), self._vector(1), size])
 
     def _evaluate_quotient(self) -> None:
-        """Leave the quotient's values on the coset in the first vector, as plain integers."""
+        """Leave the scalars of H in the first vector, as plain integers: the quotient's values, or coefficients."""
         domain, curve = self._key.domain, self._curve
         inverse_to_coset(self._backend, curve, domain, self._rows, 3)
         forward(self._backend, curve, domain, self._rows, 3)
         vectors = [self._vector(number) for number in range(3)]
         self._backend.launch(f"{curve.ident}_quotient", flat(domain.size), [*vectors, domain.size])
+        if self._key.to_coefficients is not None:
+            inverse_to_coset(self._backend, curve, self._key.to_coefficients, self._rows, 1)
 
     def _sum(self, sets: list[tuple[PointSet, int]], scalars: Buffer, report: Callable[[int, int], None]) -> None:
         """Write each set's sum of scalar times point to its address; the sets have the same indices."""

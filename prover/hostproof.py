@@ -15,9 +15,8 @@ from prover.backends.base import Backend, Buffer, Scope
 from prover.errors import DeviceError
 from prover.formats.points import g1_from_bytes, g2_from_bytes
 from prover.formats.snarkjson import Proof
+from prover.formats.strategy import HBasis, ProvingKey
 from prover.formats.wtns import Witness
-from prover.formats.zkey import ZKey
-from prover.keys import SNARKJS, KeyFormat
 from prover.native import address_of, native
 from prover.ntt import montgomery_bytes
 from prover.plan import COUNTER_BYTES, ELEMENT_BYTES, ceil_div, choose_native_window, native_bytes
@@ -71,19 +70,26 @@ class _Sorted:
             )
 
 
+def reads_as_mapped(key: ProvingKey) -> bool:
+    """Whether the functions can take a key as its file has it: a point for each wire, and the quotient as it comes."""
+    strategy = key.format
+    return strategy.h_basis is HBasis.ODD_POINTS and all(
+        strategy.wires(key, section) is None for section in ("a", "b1", "b2")
+    )
+
+
 class HostComputation:
     """One proof on CPUs. All its memory belongs to a scope, and is secret."""
 
     def __init__(
         self,
-        zkey: ZKey,
+        zkey: ProvingKey,
         backend: Backend,
         scope: Scope,
         phases: Phases,
         *,
         threads: int,
         window_bits: int | None = None,
-        key_format: KeyFormat = SNARKJS,
     ) -> None:
         """Prepare a proof.
 
@@ -94,7 +100,6 @@ class HostComputation:
             phases: runs the phases.
             threads: CPU threads to use.
             window_bits: 4 to 16, to force a window.
-            key_format: the strategy of the key's format.
 
         Raises:
             DeviceError: there is not enough memory, or the native functions cannot be built.
@@ -106,7 +111,7 @@ class HostComputation:
         self._phases = phases
         self._threads = threads
         self._window_bits = window_bits
-        self._format = key_format
+        self._format = zkey.format
         needed = native_bytes(n_vars=zkey.n_vars, log2_domain=zkey.log2_domain, scalar_bits=self._curve.r.bit_length())
         available = backend.traits().memory_bytes
         if needed > available:

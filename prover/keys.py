@@ -1,20 +1,18 @@
 """A proving key on a device: points without infinity, rows of the matrices, tables of the domain.
 
-What depends on who made a key, and not on the curve, is the strategy of its format: roots of unity, the coset, the
-basis in which H is given.
+What depends on who made a key, and not on the curve, is the strategy of its format: ``prover.formats.strategy``.
 """
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
-from kernels.curves import Curve
 from prover.backends.base import Backend, Buffer, Data, Scope
 from prover.errors import DeviceError
-from prover.formats.zkey import ZKey
+from prover.formats.strategy import HBasis, ProvingKey
 from prover.msm import GroupName, point_bytes
 from prover.ntt import Domain, make_domain
 from prover.plan import COUNTER_BYTES, flat, key_bytes
@@ -24,39 +22,6 @@ SCAN_POINTS: Final = 1 << 14
 """Points copied at once while infinity is looked for."""
 BLINDING_SCALARS: Final = 3
 """Scalars that follow the witness: the constant 1 and the two blinding factors r and s."""
-
-
-class KeyFormat(Protocol):
-    """What a key's maker decided.
-
-    The quotient's scalars are values on the coset, one for each H point in the same order: a format with another
-    basis of H will need a step more.
-    """
-
-    def root(self, curve: Curve, log2_domain: int) -> int:
-        """Return the primitive root of unity of order ``2^log2_domain`` over which rows are numbered."""
-        ...
-
-    def coset(self, curve: Curve, log2_domain: int) -> int:
-        """Return the generator of the coset on which the quotient is evaluated."""
-        ...
-
-
-class SnarkjsFormat:
-    """Keys of snarkjs: H is the odd part of the Lagrange basis of the domain of twice the size."""
-
-    def root(self, curve: Curve, log2_domain: int) -> int:
-        """Return the power of the smallest non-residue's root."""
-        return curve.fr_root_of_order(log2_domain)
-
-    def coset(self, curve: Curve, log2_domain: int) -> int:
-        """Return the root of twice the order; where the field has none, the square of the non-residue."""
-        if log2_domain < curve.fr_two_adicity:
-            return curve.fr_root_of_order(log2_domain + 1)
-        return curve.fr_non_residue**2 % curve.r
-
-
-SNARKJS: Final = SnarkjsFormat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +51,7 @@ class LoadedKey:
         n_vars: wires.
         n_public: public signals.
         domain: the evaluation domain.
+        to_coefficients: tables of the way from the coset back to coefficients, where H's basis is of monomials.
         a: A, alpha and delta, by wires and blinding scalars; as are ``b1`` and ``b2`` with beta and delta.
         b1: see ``a``.
         b2: see ``a``; points of the second group.
@@ -97,13 +63,12 @@ class LoadedKey:
         delta1: affine bytes.
     """
 
-    def __init__(self, zkey: ZKey, backend: Backend, key_format: KeyFormat = SNARKJS) -> None:
+    def __init__(self, zkey: ProvingKey, backend: Backend) -> None:
         """Load a key.
 
         Args:
             zkey: the key; not needed any more afterwards.
             backend: the device.
-            key_format: the strategy of its format.
 
         Raises:
             DeviceError: the device failed, or has not enough memory.
@@ -116,31 +81,42 @@ class LoadedKey:
         self._scope = Scope(backend)
         self._check_memory(zkey)
         try:
-            self._load(zkey, key_format)
+            self._load(zkey)
         except BaseException:
             self._scope.close()
             raise
 
-    def _load(self, zkey: ZKey, key_format: KeyFormat) -> None:
+    def _load(self, zkey: ProvingKey) -> None:
         """Move everything to the device."""
-        log2 = zkey.log2_domain
-        self.domain: Domain = make_domain(
-            self._backend,
-            self._scope,
-            self.curve,
-            log2,
-            root=key_format.root(self.curve, log2),
-            coset=key_format.coset(self.curve, log2),
+        log2, curve, strategy = zkey.log2_domain, self.curve, zkey.format
+        root, coset = strategy.root(curve, log2), strategy.coset(curve, log2)
+        self.domain: Domain = make_domain(self._backend, self._scope, curve, log2, root=root, coset=coset)
+        self.to_coefficients: Domain | None = None
+        h_scalars: Sequence[int] = range(zkey.domain_size)
+        if strategy.h_basis is HBasis.MONOMIALS:
+            # On the coset the vanishing polynomial has one value, by which this transform divides as well.
+            vanishing = pow(coset, zkey.domain_size, curve.r) - 1
+            self.to_coefficients = make_domain(
+                *(self._backend, self._scope, curve, log2),
+                root=root,
+                coset=pow(coset, -1, curve.r),
+                scale=pow(vanishing, -1, curve.r),
+            )
+            h_scalars = _bit_reversed(log2)[:-1]  # as that transform leaves them; its degree is two below the size
+        every = range(self.n_vars)
+        wires_a, wires_b1, wires_b2 = (
+            every if wires is None else wires
+            for wires in (strategy.wires(zkey, "a"), strategy.wires(zkey, "b1"), strategy.wires(zkey, "b2"))
         )
         one, r, s = range(self.n_vars, self.n_vars + BLINDING_SCALARS)
-        self.a = self._points("g1", zkey.points_a, 0, [(one, zkey.alpha1), (r, zkey.delta1)])
-        self.b1 = self._points("g1", zkey.points_b1, 0, [(one, zkey.beta1), (s, zkey.delta1)])
-        self.b2 = self._points("g2", zkey.points_b2, 0, [(one, zkey.beta2), (s, zkey.delta2)])
-        self.c = self._points("g1", zkey.points_c, self.n_public + 1, [])
-        self.h = self._points("g1", zkey.points_h, 0, [])
+        self.a = self._points("g1", zkey.points_a, wires_a, [(one, zkey.alpha1), (r, zkey.delta1)])
+        self.b1 = self._points("g1", zkey.points_b1, wires_b1, [(one, zkey.beta1), (s, zkey.delta1)])
+        self.b2 = self._points("g2", zkey.points_b2, wires_b2, [(one, zkey.beta2), (s, zkey.delta2)])
+        self.c = self._points("g1", zkey.points_c, range(self.n_public + 1, self.n_vars), [])
+        self.h = self._points("g1", zkey.points_h, h_scalars, [])
         self._load_rows(zkey)
 
-    def _check_memory(self, zkey: ZKey) -> None:
+    def _check_memory(self, zkey: ProvingKey) -> None:
         """Refuse a key that cannot fit before anything is allocated."""
         views = (zkey.points_a, zkey.points_b1, zkey.points_b2, zkey.points_c, zkey.points_h)
         needed = key_bytes(
@@ -156,14 +132,14 @@ class LoadedKey:
             )
 
     def _points(
-        self, group: GroupName, view: memoryview, first_scalar: int, extra: Iterable[tuple[int, Data]]
+        self, group: GroupName, view: memoryview, scalars: Sequence[int], extra: Iterable[tuple[int, Data]]
     ) -> PointSet:
         """Upload the points of a section that are not infinity, and some single ones.
 
         Args:
             group: the group.
             view: the section.
-            first_scalar: index of the scalar of the section's first point.
+            scalars: index of the scalar of each of the section's points.
             extra: scalar index and bytes of further points.
         """
         size = point_bytes(self.curve, group)
@@ -175,7 +151,7 @@ class LoadedKey:
         place = 0
         for start, stop in runs:
             self._backend.upload(points, view[start * size : stop * size], place * size)
-            indices.extend(range(first_scalar + start, first_scalar + stop))
+            indices.extend(scalars[start:stop])
             place += stop - start
         for scalar, point in singles:
             self._backend.upload(points, point, place * size)
@@ -184,7 +160,7 @@ class LoadedKey:
         packed = indices.tobytes()
         return PointSet(group, points, self._scope.uploaded(packed), count, sha256(packed).digest())
 
-    def _load_rows(self, zkey: ZKey) -> None:
+    def _load_rows(self, zkey: ProvingKey) -> None:
         """Sort the coefficients into rows on the device."""
         rows = 2 * zkey.domain_size
         count = zkey.n_coefficients
@@ -212,6 +188,14 @@ class LoadedKey:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _bit_reversed(bits: int) -> Sequence[int]:
+    """Return the numbers below ``2^bits`` in the order of their reversed bits."""
+    found = array("I", [0])
+    for bit in reversed(range(bits)):
+        found.extend([value | 1 << bit for value in found])
+    return found
 
 
 def _finite_runs(view: memoryview, size: int) -> list[tuple[int, int]]:

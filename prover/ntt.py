@@ -34,7 +34,7 @@ class Domain:
     Attributes:
         log_n: logarithm of the size.
         roots: powers of the primitive root of that order, below half the size.
-        coset: powers of the coset's generator, divided by the size.
+        coset: powers of the coset's generator, divided by the size and scaled.
     """
 
     log_n: int
@@ -52,7 +52,9 @@ def montgomery_bytes(curve: Curve, value: int) -> bytes:
     return ((value << 8 * curve.n8r) % curve.r).to_bytes(curve.n8r, "little")
 
 
-def make_domain(backend: Backend, scope: Scope, curve: Curve, log_n: int, *, root: int, coset: int) -> Domain:
+def make_domain(
+    backend: Backend, scope: Scope, curve: Curve, log_n: int, *, root: int, coset: int, scale: int = 1
+) -> Domain:
     """Compute the tables of one size.
 
     Args:
@@ -62,6 +64,7 @@ def make_domain(backend: Backend, scope: Scope, curve: Curve, log_n: int, *, roo
         log_n: logarithm of the size, 1 to the field's two-adicity.
         root: primitive root of unity of order ``2^log_n``.
         coset: generator of the coset.
+        scale: a factor of all that the inverse transform leaves.
 
     Raises:
         DeviceError: the device failed, or has not enough memory.
@@ -71,8 +74,8 @@ def make_domain(backend: Backend, scope: Scope, curve: Curve, log_n: int, *, roo
     # Two tables of about the square root: the coset's powers are needed once for each element, not at each level.
     window = ceil_div(log_n, 2)
     low = _powers(backend, scope, curve, coset, 1, 1 << window)
-    size_inverse = pow(1 << log_n, -1, curve.r)
-    high = _powers(backend, scope, curve, pow(coset, 1 << window, curve.r), size_inverse, 1 << (log_n - window))
+    first = pow(1 << log_n, -1, curve.r) * scale % curve.r
+    high = _powers(backend, scope, curve, pow(coset, 1 << window, curve.r), first, 1 << (log_n - window))
     return Domain(
         log_n=log_n,
         roots=PowerTable(roots.address, 0, log_n - 1),

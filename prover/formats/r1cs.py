@@ -14,8 +14,9 @@ from typing import Final, Self
 from kernels.curves import Curve, curve_of_scalar_modulus
 from prover.errors import MalformedFile, Mismatch, printable
 from prover.formats.container import Container, section_field
+from prover.formats.strategy import ProvingKey
 from prover.formats.wtns import ELEMENT_BYTES_MAX, Witness
-from prover.formats.zkey import WIRES_MAX, ZKey
+from prover.formats.zkey import WIRES_MAX
 
 VERSION_MAX: Final = 1
 CONSTRAINTS_MAX: Final = 1 << 28
@@ -99,7 +100,7 @@ class R1cs:
         self.close()
 
 
-def check_belongs(r1cs: R1cs, *, witness: Witness, zkey: ZKey) -> None:
+def check_belongs(r1cs: R1cs, *, witness: Witness, zkey: ProvingKey) -> None:
     """Check that a constraint system can be that of a witness and a key.
 
     Raises:

@@ -18,7 +18,7 @@ from kernels.reference.pairing import G1Point, G2Point, pairing, tower
 from prover.errors import MalformedFile, Mismatch, printable
 from prover.formats.container import open_regular
 from prover.formats.points import g1_from_bytes, g2_from_bytes
-from prover.formats.zkey import ZKey
+from prover.formats.strategy import ProvingKey
 from prover.pairing import lies_in_g1, lies_in_g2
 
 PROOF_BYTES_MAX: Final = 64 * 1024
@@ -152,7 +152,7 @@ def public_from_json(data: bytes | str, source: Source = "public.json") -> list[
     return [_number(value, source, f"signal {number}") for number, value in enumerate(values, 1)]
 
 
-def vkey_from_zkey(zkey: ZKey) -> VerifyingKey:
+def vkey_from_zkey(zkey: ProvingKey) -> VerifyingKey:
     """Return the verification key inside a proving key.
 
     Raises:

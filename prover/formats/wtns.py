@@ -10,7 +10,8 @@ from kernels.curves import KNOWN_MODULI, Curve, curve_of_scalar_modulus
 from prover.errors import MalformedFile, Mismatch, printable
 from prover.formats.container import Container, section_field
 from prover.formats.limbs import WORD_BYTES, element_out_of_range
-from prover.formats.zkey import WIRES_MAX, ZKey
+from prover.formats.strategy import ProvingKey
+from prover.formats.zkey import WIRES_MAX
 
 VERSION_MAX: Final = 2
 ELEMENT_BYTES_MAX: Final = 64
@@ -108,7 +109,7 @@ class Witness:
         return values
 
 
-def check_pair(zkey: ZKey, witness: Witness) -> None:
+def check_pair(zkey: ProvingKey, witness: Witness) -> None:
     """Check that a witness can belong to a proving key: same field, as many values as the key has wires.
 
     Raises:

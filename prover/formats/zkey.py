@@ -27,6 +27,7 @@ from kernels.curves import Curve, curve_of_base_modulus
 from prover.errors import MalformedFile, Mismatch, printable
 from prover.formats.container import Container, section_field
 from prover.formats.limbs import WORD_BYTES, element_out_of_range, index_out_of_range
+from prover.formats.strategy import SNARKJS
 
 VERSION_MAX: Final = 2
 WIRES_MAX: Final = 1 << 28
@@ -76,6 +77,7 @@ class ZKey:
 
     Attributes:
         path: the file as it was named.
+        format: the strategy of the format.
         curve: the curve.
         n_vars: wires, the constant 1 included.
         n_public: public signals, the constant not included; below ``n_vars`` and ``domain_size``.
@@ -93,6 +95,8 @@ class ZKey:
         points_c: view of ``n_vars - n_public - 1`` points.
         points_h: view of ``domain_size`` points.
     """
+
+    format: Final = SNARKJS
 
     def __init__(self, container: Container) -> None:
         self._container = container

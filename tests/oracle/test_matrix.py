@@ -70,7 +70,8 @@ def test_snarkjs_accepts_our_proofs_of_every_shape_with_every_kind_of_key(
     for entry in MATRIX:
         own = tmp_path / entry.name
         own.mkdir()
-        prove_into(own, *(made / entry.name / name for name in ("k.zkey", "w.wtns", "vkey.json")), host)
+        there = made / entry.name
+        prove_into(own, there / "k.zkey", there / "w.wtns", there / "vkey.json", host)
         theirs = json.loads((made / entry.name / "theirs.json").read_text())
         assert json.loads((own / "public.json").read_text()) == theirs["publicSignals"]
         folders.append(own)

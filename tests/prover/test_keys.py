@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from kernels.curves import BN254
 from prover import keys
 from prover.backends.host import HostBackend
+from prover.formats.strategy import SNARKJS
 from prover.formats.zkey import ZKey
-from prover.keys import SNARKJS, LoadedKey, PointSet
+from prover.keys import LoadedKey, PointSet
 from tests.prover.toy import MIXED, setup
 
 
