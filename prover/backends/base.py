@@ -1,10 +1,12 @@
 """What a device is to the prover: memory, and kernels to launch on it.
 
-A backend is used by one thread at a time. Launches run in the order they were made, and everything a launch needs
-is on the device before it; ``download`` returns what the launches before it left.
+A backend is used by one thread at a time. Launches of a queue run in the order they were made, and everything a launch
+needs is on the device before it; ``download`` returns what the launches before it left. Marks order the queues.
 """
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Protocol, Self
@@ -61,8 +63,36 @@ class Buffer(Protocol):
         ...
 
 
+class Reserve(Protocol):
+    """Memory that parts are dealt out of."""
+
+    @property
+    def nbytes(self) -> int:
+        """How much it is."""
+        ...
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that was in use since `reset_peak`."""
+        ...
+
+    def reset_peak(self) -> None:
+        """Begin to watch anew."""
+        ...
+
+    def close(self) -> None:
+        """Give it back."""
+        ...
+
+
 class Backend(Protocol):
-    """A device that runs the kernels; a context manager."""
+    """A device that runs the kernels; a context manager.
+
+    Attributes:
+        stage: what is being done, for messages; set by whoever does it.
+    """
+
+    stage: str
 
     @property
     def name(self) -> str:
@@ -124,11 +154,121 @@ class Backend(Protocol):
         """
         ...
 
+    def reserve(self, nbytes: int, what: str) -> Reserve:
+        """Return memory that parts are dealt out of, `within` it; it lives until it is closed.
+
+        Raises:
+            DeviceError: there is not so much.
+        """
+        ...
+
+    def within(self, reserve: Reserve) -> AbstractContextManager[None]:
+        """Let what the body allocates come from a reserve."""
+        ...
+
+    def on(self, queue: int) -> AbstractContextManager[None]:
+        """Put what the body asks for into a queue, 0 or 1; 0 where nobody says."""
+        ...
+
+    def mark(self) -> object:
+        """Mark what the current queue has been given so far."""
+        ...
+
+    def wait(self, mark: object) -> None:
+        """Let what the current queue is given from now on wait for a mark; once for each mark."""
+        ...
+
+    def finish(self) -> None:
+        """Block until all queues have done everything.
+
+        Raises:
+            DeviceError: something of it failed.
+        """
+        ...
+
+    def register(self, host: int, nbytes: int) -> bool:
+        """Prepare pages of the host for `upload_locked`; false where the device cannot."""
+        ...
+
+    def unregister(self, host: int) -> None:
+        """Let them go again."""
+        ...
+
+    def upload_locked(self, address: int, host: int, nbytes: int) -> None:
+        """Copy from registered host memory, which stays as it is until this queue has passed."""
+        ...
+
+    def closes_first(self, close: Callable[[], None]) -> None:
+        """Have something that lives on this device closed before the device is."""
+        ...
+
     def __enter__(self) -> Self: ...
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+class Nothing:
+    """A reserve, or a mark, of a device that needs none."""
+
+    address = 0
+    nbytes = 0
+    peak_bytes = 0
+
+    def reset_peak(self) -> None:
+        """Nothing is watched."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class AtOnce:
+    """What a device that does everything at once, in memory of its process, answers where others have queues.
+
+    Attributes:
+        stage: what is being done, for messages.
+    """
+
+    stage = ""
+
+    def reserve(self, nbytes: int, what: str) -> Reserve:
+        """Return nothing: every buffer is allocated by itself."""
+        del nbytes, what
+        return Nothing()
+
+    @contextmanager
+    def within(self, reserve: Reserve) -> Iterator[None]:
+        """Change nothing."""
+        del reserve
+        yield
+
+    @contextmanager
+    def on(self, queue: int) -> Iterator[None]:
+        """Change nothing."""
+        del queue
+        yield
+
+    def mark(self) -> object:
+        """Everything has been done."""
+        return Nothing()
+
+    def wait(self, mark: object) -> None:
+        """Everything has been done."""
+
+    def finish(self) -> None:
+        """Everything has been done."""
+
+    def register(self, host: int, nbytes: int) -> bool:
+        """Any memory will do."""
+        return bool(host and nbytes)
+
+    def unregister(self, host: int) -> None:
+        """Any memory will do."""
+
+    def upload_locked(self, address: int, host: int, nbytes: int) -> None:
+        """Copy at once."""
+        ctypes.memmove(address, host, nbytes)
 
 
 class Scope:

@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from kernels.curves import Curve
 from kernels.entries import ENTRY_FILES, Entry, entries, file_groups
-from prover.backends.base import Buffer, Data, Launch, Traits
+from prover.backends.base import AtOnce, Buffer, Data, Launch, Traits
 from prover.backends.build import build, build_sources
 from prover.errors import DeviceError
 
@@ -42,7 +42,7 @@ class HostBuffer:
     nbytes: int
 
 
-class HostBackend:
+class HostBackend(AtOnce):
     """The CPU as a device; a context manager.
 
     Attributes:
@@ -76,6 +76,7 @@ class HostBackend:
         self._entries = entries(files)
         self._flags = flags
         self._buffers: dict[int, HostBuffer] = {}
+        self._closers: list[Callable[[], None]] = []
         groups = file_groups(files)
         self._group_of_file = {file: group for group in groups for file in group}
         self._libraries: dict[tuple[str, ...], _Library] = {}
@@ -168,8 +169,14 @@ class HostBackend:
         library = self._libraries.get(self._group_of_file[known.file]) if known else None
         return int(library.runs(entry.encode())) if library else 0
 
+    def closes_first(self, close: Callable[[], None]) -> None:
+        """Have something that lives on this device closed before the device is."""
+        self._closers.append(close)
+
     def close(self) -> None:
         """Release every buffer that is left."""
+        while self._closers:
+            self._closers.pop()()
         for buffer in list(self._buffers.values()):
             self.release(buffer)
 
