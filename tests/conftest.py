@@ -21,8 +21,7 @@ COMPILED = (
     "oracle/",
     "prover/test_backends.py",
     "prover/test_groth16.py",
-    "prover/test_keys.py",
-    "prover/test_mutated_files.py",
+    *(f"prover/test_{name}.py" for name in ("key_format", "keys", "mutated_files", "native", "reports", "setup")),
 )
 
 

@@ -1,8 +1,8 @@
 """Constraint systems (`.r1cs`) as circom writes them.
 
 Section 1 is the header, section 2 the constraints: for each the three linear combinations A, B and C of ``A * B = C``,
-as ``terms u32 | { wire u32, value[32] }*`` with canonical little-endian values. Section 3, which maps wires to labels,
-is not read. Terms are checked by whoever walks through them, which takes as long as checking them first.
+as ``terms u32 | { wire u32, value[32] }*`` with canonical little-endian values. Section 3 maps wires to labels; only
+its size is read. Terms are checked by whoever walks through them, which takes as long as checking them first.
 """
 
 import struct
@@ -24,7 +24,11 @@ CONSTRAINTS_MAX: Final = 1 << 28
 
 _HEADER: Final = (1, "header")
 _CONSTRAINTS: Final = (2, "constraints")
+_LABELS: Final = (3, "labels of the wires")
+_LABEL_BYTES: Final = 8
 _CUSTOM_GATES: Final = (4, 5)
+_SEARCHED_MAX: Final = 1 << 20
+"""Constraints among which a malformed term is looked for, to name it: about ten seconds."""
 _U32: Final = struct.Struct("<I")
 _COUNTS: Final = struct.Struct("<IIIIQI")
 _EMPTY_CONSTRAINT_BYTES: Final = 3 * 4
@@ -60,6 +64,7 @@ class R1cs:
                 f"has {len(self.constraints)} bytes, too few for {self.n_constraints} constraints; the file is damaged "
                 "or cut short",
             )
+        self._check_wires()
 
     @classmethod
     def open(cls, path: str | PathLike[str]) -> Self:
@@ -78,12 +83,50 @@ class R1cs:
 
     def malformed_terms(self) -> MalformedFile:
         """Return the error to raise where walking through the terms failed."""
-        return MalformedFile(
-            self.path,
-            section_field(*_CONSTRAINTS),
-            "a term leaves the section, names a wire that is not there or has a value that is not below the prime, or "
-            "bytes are left over; the file is damaged",
-        )
+        field = section_field(*_CONSTRAINTS)
+        place, problem = self._malformed_place()
+        return MalformedFile(self.path, f"{field}, {place}" if place else field, f"{problem}; the file is damaged")
+
+    def _malformed_place(self) -> tuple[str, str]:
+        """Walk through the terms, slowly, and return where they are malformed and how."""
+        view, position = self.constraints, 0
+        term = struct.Struct(f"<I{self.curve.n8r}s")
+        for number in range(min(self.n_constraints, _SEARCHED_MAX)):
+            for name in "ABC":
+                place = f"{name} of constraint {number}"
+                if len(view) - position < _U32.size:
+                    return place, "is cut off"
+                (count,) = _U32.unpack_from(view, position)
+                position += _U32.size
+                if count > (len(view) - position) // term.size:
+                    return place, f"claims {count} terms, but the section ends before"
+                for wire, value in term.iter_unpack(view[position : position + count * term.size]):
+                    if wire >= self.n_wires:
+                        return place, f"names wire {wire}, but there are {self.n_wires}"
+                    if int.from_bytes(value, "little") >= self.curve.r:
+                        return place, f"the coefficient of wire {wire} is not below the prime of the header"
+                position += count * term.size
+        if self.n_constraints > _SEARCHED_MAX:
+            return "", f"a term behind the first {_SEARCHED_MAX} constraints is malformed, or bytes are left over"
+        return "", f"{len(view) - position} bytes are left over behind the last constraint"
+
+    def _check_wires(self) -> None:
+        """Check that so many wires can be there: memory is taken for each of them."""
+        labels = self._container.optional_section(_LABELS[0])
+        if labels is not None:
+            if len(labels) != self.n_wires * _LABEL_BYTES:
+                raise MalformedFile(
+                    self.path,
+                    section_field(*_LABELS),
+                    f"has {len(labels)} bytes, but {self.n_wires} wires make {self.n_wires * _LABEL_BYTES}; the file "
+                    "is damaged or cut short",
+                )
+        elif self.n_wires > 1 + len(self.constraints) // (_U32.size + self.curve.n8r):
+            raise MalformedFile(
+                self.path,
+                f"{section_field(*_HEADER)}, number of wires",
+                f"is {self.n_wires}, more than the constraints have terms, and {section_field(*_LABELS)} is missing",
+            )
 
     def close(self) -> None:
         """End the mapping, or leave its end to the last view that somebody still holds."""

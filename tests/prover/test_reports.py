@@ -185,30 +185,3 @@ def test_mutated_constraints_are_refused_or_still_constraints(
     else:
         return
     assert "c.r1cs" in sentence
-
-
-@pytest.mark.long
-@pytest.mark.timeout(1200)
-def test_no_access_is_wrong_under_the_sanitizers(tmp_path: Path) -> None:
-    """The native functions and the host's kernels, built with AddressSanitizer and UBSan, over the tests above."""
-    found = subprocess.run(["g++", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
-    environment = {
-        **os.environ,
-        "CXX": "g++ -fsanitize=address,undefined -fno-sanitize-recover=undefined -g1",
-        "LD_PRELOAD": found.stdout.strip(),
-        "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1",
-        "XDG_CACHE_HOME": str(tmp_path),
-    }
-    here = Path(__file__)
-    tests = [str(here), str(here.with_name("test_setup.py")), str(here.with_name("test_native.py"))]
-    options = ["-q", "-p", "no:cacheprovider", "-m", "not long", "-k", "not snarkjs and not row_15 and not rows_24"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, *tests],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=1100,
-    )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
