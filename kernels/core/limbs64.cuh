@@ -19,6 +19,9 @@ struct Limbs {
   // Also what lets multiply() go without a word for the carry out of its highest limb.
   static_assert(P::bits <= 64 * n - 1, "twice the modulus must fit");
 
+  // Elements are kept below the modulus.
+  static constexpr bool redundant = false;
+
   using Word = u64;
   using Wide = unsigned __int128;
 
@@ -60,6 +63,15 @@ struct Limbs {
     for (u32 i = 0; i < n; ++i) x[i] = (x[i] & keep) | (y[i] & ~keep);
   }
 
+  static HD void canonical(u64* /*x*/) {}
+
+  static HD bool is_zero(const u64* x) {
+    u64 bits = 0;
+    UNROLL
+    for (u32 i = 0; i < n; ++i) bits |= x[i];
+    return bits == 0;
+  }
+
   static HD void add(u64* z, const u64* x, const u64* y) {
     u8 carry = 0;
     UNROLL
@@ -76,6 +88,8 @@ struct Limbs {
     UNROLL
     for (u32 i = 0; i < n; ++i) z[i] = add_carry(z[i], modulus(i) & add_back, carry);
   }
+
+  static HD void square(u64* z, const u64* x) { multiply(z, x, x); }
 
   // z = x * y / 2^(64 n) mod modulus. Each round adds x * y[i] and the multiple of the modulus that clears the
   // lowest limb, and moves down by it. A call, not inlined: ten of them in one addition of points leave g++ 12

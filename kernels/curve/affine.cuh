@@ -13,7 +13,7 @@ struct Affine {
   F y;
 
   static HD Affine infinity() { return Affine{F::zero(), F::zero()}; }
-  HD bool is_infinity() const { return x.is_zero() && y.is_zero(); }
+  HD bool is_infinity() const { return x.is_zero_bytes() && y.is_zero_bytes(); }
   HD Affine operator-() const { return Affine{x, -y}; }
 };
 

@@ -17,7 +17,8 @@ struct Xyzz {
   F zzz;
 
   static HD Xyzz infinity() { return Xyzz{F::zero(), F::zero(), F::zero(), F::zero()}; }
-  HD bool is_infinity() const { return zz.is_zero(); }
+  // The zz of a point that is not infinity is a product of factors that are not zero, and never zero in other bytes.
+  HD bool is_infinity() const { return zz.is_zero_bytes(); }
 
   static HD Xyzz from_affine(const Affine<F>& p) {
     return p.is_infinity() ? infinity() : Xyzz{p.x, p.y, F::one(), F::one()};
@@ -32,7 +33,7 @@ struct Xyzz {
     const F x_squared = p.x.square();
     const F m = x_squared.twice() + x_squared;
     const F x3 = m.square() - s.twice();
-    return Xyzz{x3, m * (s - x3) - w * p.y, v, w};
+    return Xyzz{x3, F::difference_of_products(m, s - x3, w, p.y), v, w};
   }
 
   HD_CALL Xyzz twice() const {
@@ -43,7 +44,7 @@ struct Xyzz {
     const F x_squared = x.square();
     const F m = x_squared.twice() + x_squared;
     const F x3 = m.square() - s.twice();
-    return Xyzz{x3, m * (s - x3) - w * y, v * zz, w * zzz};
+    return Xyzz{x3, F::difference_of_products(m, s - x3, w, y), v * zz, w * zzz};
   }
 
   // this += p
@@ -63,7 +64,7 @@ struct Xyzz {
     const F hhh = h * hh;
     const F q = x * hh;
     const F x3 = r.square() - hhh - q.twice();
-    y = r * (q - x3) - y * hhh;
+    y = F::difference_of_products(r, q - x3, y, hhh);
     x = x3;
     zz = zz * hh;
     zzz = zzz * hhh;
@@ -88,7 +89,7 @@ struct Xyzz {
     const F hhh = h * hh;
     const F q = u * hh;
     const F x3 = r.square() - hhh - q.twice();
-    y = r * (q - x3) - s * hhh;
+    y = F::difference_of_products(r, q - x3, s, hhh);
     x = x3;
     zz = zz * p.zz * hh;
     zzz = zzz * p.zzz * hhh;
@@ -110,7 +111,7 @@ struct Xyzz {
     if (is_infinity()) return Affine<F>::infinity();
     const F zzz_inverse = zzz.inverse();
     const F z_inverse = zz * zzz_inverse;
-    return Affine<F>{x * z_inverse.square(), y * zzz_inverse};
+    return Affine<F>{(x * z_inverse.square()).canonical(), (y * zzz_inverse).canonical()};
   }
 };
 

@@ -1,7 +1,8 @@
 // A prime field in Montgomery form: an element x is kept as x * R mod p with R = 2^(8 P::bytes).
 //
 // Elements are P::bytes little-endian bytes in memory on both sides, which is also how proving keys store them.
-// Every element is below the modulus, so that equality is equality of bytes.
+// Entries give and take elements below the modulus. In between the limb layer may keep an element x as x + p as well
+// (Limbs::redundant): equality and zero are asked for by `==` and is_zero(), and what leaves goes through canonical().
 #pragma once
 
 #if defined(__CUDACC__) || defined(PROVEWIRE_EMULATE_CARRY)
@@ -54,14 +55,25 @@ struct alignas(16) Mont {
     return z;
   }
 
-  HD bool is_zero() const {
+  HD bool is_zero() const { return L::is_zero(limb); }
+
+  // Whether the bytes are those of zero(), which is how infinity is written: cheaper than is_zero().
+  HD bool is_zero_bytes() const {
     Word bits = 0;
     UNROLL
     for (u32 i = 0; i < n; ++i) bits |= limb[i];
     return bits == 0;
   }
 
+  // The same element below the modulus.
+  HD Mont canonical() const {
+    Mont z = *this;
+    L::canonical(z.limb);
+    return z;
+  }
+
   HD friend bool operator==(const Mont& x, const Mont& y) {
+    if constexpr (L::redundant) return (x - y).is_zero();
     Word bits = 0;
     UNROLL
     for (u32 i = 0; i < n; ++i) bits |= x.limb[i] ^ y.limb[i];
@@ -88,14 +100,47 @@ struct alignas(16) Mont {
     return z;
   }
 
-  HD Mont square() const { return *this * *this; }
+  HD Mont square() const {
+    Mont z;
+    L::square(z.limb, limb);
+    return z;
+  }
   HD Mont twice() const { return *this + *this; }
+
+  // x * y + v * w and x * y - v * w.
+  static HD Mont sum_of_products(const Mont& x, const Mont& y, const Mont& v, const Mont& w) {
+    if constexpr (L::redundant) {
+      Mont z;
+      L::multiply_sum(z.limb, x.limb, y.limb, v.limb, w.limb);
+      return z;
+    } else {
+      return x * y + v * w;
+    }
+  }
+  static HD Mont difference_of_products(const Mont& x, const Mont& y, const Mont& v, const Mont& w) {
+    if constexpr (L::redundant) {
+      return sum_of_products(x, y, v.complement(), w);
+    } else {
+      return x * y - v * w;
+    }
+  }
+
+  // -this for use as a factor, or for an element that is not zero.
+  HD Mont complement() const {
+    if constexpr (L::redundant) {
+      Mont z;
+      L::complement(z.limb, limb);
+      return z;
+    } else {
+      return -*this;
+    }
+  }
 
   // The plain integer below p that this element stands for, and back.
   HD Mont to_plain() const {
     Mont unit{};
     unit.limb[0] = 1;
-    return *this * unit;
+    return (*this * unit).canonical();
   }
   HD Mont from_plain() const { return *this * radix_squared(); }
 

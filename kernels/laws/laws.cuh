@@ -78,7 +78,7 @@ struct FieldLaw {
 
   HD void phase(u32, At at, u8*, Thread&) const {
     const u64 i = at.index();
-    if (i < count) out[i] = result(x[i], y[i]);
+    if (i < count) out[i] = result(x[i], y[i]).canonical();
   }
 };
 

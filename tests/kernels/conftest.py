@@ -19,6 +19,13 @@ def laws(request: pytest.FixtureRequest) -> Iterator[HostBackend]:
         yield backend
 
 
+@pytest.fixture(scope="session")
+def device_limbs() -> Iterator[HostBackend]:
+    """The kernels of the laws with the device's limbs."""
+    with HostBackend(files=LAW_FILES, flags=DEVICE_LIMBS) as backend:
+        yield backend
+
+
 @pytest.fixture(scope="session", params=["planned for the host", "planned for a GPU"])
 def host(request: pytest.FixtureRequest) -> Iterator[HostBackend]:
     """The prover's kernels, launched as for the host and as for a GPU."""

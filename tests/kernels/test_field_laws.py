@@ -12,7 +12,7 @@ from kernels.curves import CURVES, Curve
 from prover.backends.base import Scope
 from prover.backends.host import HostBackend
 from prover.plan import flat
-from tests.kernels.operands import OPERANDS, from_montgomery, montgomery, numbers, pairs, plain, size_of
+from tests.kernels.operands import OPERANDS, edges, from_montgomery, montgomery, numbers, pairs, plain, size_of
 
 OPERATIONS = (
     "add",
@@ -67,6 +67,24 @@ def test_prime_field_operations(laws: HostBackend, name: str, operation: str) ->
     expected = [int(ORACLE[operation](field(a), field(b))) for a, b in operands]
     assert from_montgomery(octets, modulus) == expected
     assert max(numbers(octets, size_of(modulus))) < modulus, "every element is kept below the modulus"
+
+
+@pytest.mark.parametrize("name", MODULI)
+@pytest.mark.parametrize("operation", [*ORACLE, "equal", "to_plain"])
+def test_either_representation_of_an_element(device_limbs: HostBackend, name: str, operation: str) -> None:
+    """Between entries the device's limbs may keep x as x + p, where the modulus leaves room: results are the same."""
+    modulus, size = MODULI[name], size_of(MODULI[name])
+    if 5 * ((modulus >> 8 * size - 32) + 1) > 1 << 32:
+        pytest.skip("this modulus leaves no room: its elements have one representation")
+    raw = [(x << 8 * size) % modulus for x in edges(modulus)]
+    several = Random(name).choices(raw, k=4000)
+    x = [value + i % 2 * modulus for i, value in enumerate(several)]
+    y = [value + i // 2 % 2 * modulus for i, value in enumerate(reversed(several))]
+    y[:64] = [value % modulus + i % 2 * modulus for i, value in enumerate(x[:64])]  # equal, or equal but for p
+    found = run(device_limbs, name, operation, plain(x, size), plain(y, size), len(x))
+    reduced = [plain([value % modulus for value in values], size) for values in (x, y)]
+    assert found == run(device_limbs, name, operation, *reduced, len(x))
+    assert max(numbers(found, size)) < modulus
 
 
 @pytest.mark.parametrize("name", MODULI)
