@@ -109,8 +109,8 @@ class BinaryGcd {
           g0 -= g1;
         }
         low_a >>= 1;
-        f1 <<= 1;
-        g1 <<= 1;
+        f1 *= 2;  // no shift: they may be negative
+        g1 *= 2;
       }
       u64 next[n], other[n];
       if (combine(next, a, b, f0, g0)) f0 = -f0, g0 = -g0;
