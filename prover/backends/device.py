@@ -32,6 +32,14 @@ PLAIN_SHARED_BYTES: Final = 48 << 10
 class Images(Protocol):
     """Where compiled kernels come from."""
 
+    def check(self, card: CardFacts) -> None:
+        """Look whether there can be kernels for a card, before any is asked for.
+
+        Raises:
+            DeviceError: there cannot.
+        """
+        ...
+
     def image(self, file: str, card: CardFacts) -> bytes:
         """Return the cubin, fatbin or PTX of an entry file.
 
@@ -109,15 +117,18 @@ class DeviceBackend:
         self._closers: list[Callable[[], None]] = []
 
     def __enter__(self) -> Self:
-        """Take the card.
+        """Take the card; once more does nothing.
 
         Raises:
             DeviceError: it is not there, or cannot be used.
         """
+        if self._card is not None:
+            return self
         card = self._card = self._driver.open(self._index)
         major, minor = card.capability
         self.description = f"{card.name} (sm_{major}{minor}, {card.multiprocessors} multiprocessors)"
         try:
+            self._images.check(card)
             for _ in range(QUEUES):
                 self._streams.append(self._asking.ask("", self._driver.make_stream))
             self._staging.open()
@@ -384,12 +395,13 @@ class DeviceBackend:
         ):
             for each in owned:
                 clean_up(free, each)
-        clean_up(driver.close)
-        self._card = None
         for listed in (self._streams, self._events, self._idle_events):
             listed.clear()
         for named in (self._modules, self._functions, self._loose):
             named.clear()
+        # Last, and after their objects: what a driver's package holds by them needs the context to go.
+        clean_up(driver.close)
+        self._card = None
         self._asking = Asking(self.name, self._driver)
         self._staging = Staging(self._asking)
 

@@ -11,8 +11,8 @@ import pytest
 
 from kernels.entries import entries
 from prover.backends import build as building
+from prover.backends import card_count, open_backend, parse_bytes
 from prover.backends import host as hosting
-from prover.backends import open_backend
 from prover.backends.base import Launch, Scope
 from prover.backends.build import build
 from prover.backends.host import HostBackend
@@ -56,11 +56,25 @@ def test_host_and_auto_are_devices() -> None:
             assert traits.memory_bytes > 1 << 20
 
 
+@pytest.mark.skipif(card_count() > 0, reason="this machine has a card")
 @pytest.mark.parametrize("device", ["cuda:0", "cuda:17"])
-def test_cuda_is_refused_by_name(device: str) -> None:
-    with pytest.raises(DeviceError, match=f"^{device}: this version cannot prove on CUDA devices yet") as caught:
-        open_backend(device)
+def test_a_card_where_there_is_no_driver_is_one_sentence(device: str) -> None:
+    backend = open_backend(device)
+    with pytest.raises(DeviceError, match=r"no NVIDIA driver on this machine .*use --device host") as caught:
+        backend.__enter__()
     assert caught.value.exit_code == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1", 1), ("20G", 20 << 30), ("20 gib", 0), ("512M", 512 << 20), ("3kB", 3072), ("7TiB", 7 << 40)],
+)
+def test_amounts_of_memory(text: str, expected: int) -> None:
+    if expected:
+        assert parse_bytes(text) == expected
+    else:
+        with pytest.raises(DeviceError, match="is no amount of memory; write it like 20G"):
+            parse_bytes(text)
 
 
 @pytest.mark.parametrize("device", ["", "gpu", "cuda", "cuda:", "cuda:-1", "cuda:0 ", "host\n", "HOST"])

@@ -316,6 +316,9 @@ class SimulatedDriver:
 class NamedImages:
     """An image is its file's name."""
 
+    def check(self, card: CardFacts) -> None:
+        assert card.capability >= (7, 0)
+
     def image(self, file: str, card: CardFacts) -> bytes:
         assert card.capability
         return file.encode()
