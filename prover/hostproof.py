@@ -5,13 +5,12 @@ and coefficients are read where the file is mapped, so that every process of a m
 are computed and sorted once, for the bases A, B (in both groups) and C.
 """
 
-import struct
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from kernels.curves import Curve
 from prover.backends.base import Backend, Buffer, Scope
+from prover.digits import Group, SortedDigits
 from prover.errors import DeviceError
 from prover.formats.points import g1_from_bytes, g2_from_bytes
 from prover.formats.snarkjson import Proof
@@ -19,10 +18,7 @@ from prover.formats.strategy import HBasis, ProvingKey
 from prover.formats.wtns import Witness
 from prover.native import address_of, native
 from prover.ntt import montgomery_bytes
-from prover.plan import COUNTER_BYTES, ELEMENT_BYTES, ceil_div, choose_native_window, native_bytes
-
-_LENGTHS = 257
-"""Numbers of bits that a scalar may have."""
+from prover.plan import ELEMENT_BYTES, native_bytes
 
 
 class Phases(Protocol):
@@ -31,43 +27,6 @@ class Phases(Protocol):
     def phase(self, name: str) -> AbstractContextManager[object]:
         """Run the body as a phase."""
         ...
-
-
-class _Sorted:
-    """Scalars as digits, sorted by bucket."""
-
-    def __init__(
-        self,
-        backend: Backend,
-        scope: Scope,
-        curve: Curve,
-        scalars: int,
-        count: int,
-        window_bits: int | None,
-        threads: int,
-    ) -> None:
-        functions = native(curve)
-        bits = curve.r.bit_length()
-        with Scope(backend) as own:
-            folded = own.allocate(count * ELEMENT_BYTES, secret=True)
-            lengths = own.allocate(_LENGTHS * 8, secret=True)
-            functions.call("fold", scalars, count, folded.address, lengths.address, threads)
-            found = struct.unpack(f"<{_LENGTHS}Q", backend.download(lengths, 0, _LENGTHS * 8))
-            self.count = count
-            self.window_bits = window_bits or choose_native_window(found, bits)
-            self.windows = ceil_div(bits, self.window_bits)
-            self.entries = scope.allocate(count * self.windows * COUNTER_BYTES, secret=True)
-            self.ends = scope.allocate(self.windows * (1 << (self.window_bits - 1)) * COUNTER_BYTES, secret=True)
-            functions.call(
-                "sort",
-                folded.address,
-                count,
-                self.window_bits,
-                self.windows,
-                self.entries.address,
-                self.ends.address,
-                threads,
-            )
 
 
 def reads_as_mapped(key: ProvingKey) -> bool:
@@ -170,26 +129,16 @@ class HostComputation:
         parameters = [montgomery_bytes(curve, value) for value in (root, coset, pow(1 << log2, -1, curve.r))]
         self._functions.call("quotient_of", log2, *parameters, *vectors, self._threads)
 
-    def _sorted(self, scope: Scope, scalars: int, count: int) -> _Sorted:
+    def _sorted(self, scope: Scope, scalars: int, count: int) -> SortedDigits:
         """Sort the digits of scalars."""
-        return _Sorted(self._backend, scope, self._curve, scalars, count, self._window_bits, self._threads)
+        return SortedDigits(
+            self._backend, scope, self._curve, scalars, count, threads=self._threads, window_bits=self._window_bits
+        )
 
-    def _sum(self, group: str, points: memoryview, skip: int, digits: _Sorted, out: Buffer, place: int) -> None:
+    def _sum(self, group: Group, points: memoryview, skip: int, digits: SortedDigits, out: Buffer, place: int) -> None:
         """Write the sum of scalar times point, for points whose first takes scalar ``skip``."""
         size = self._curve.g1_bytes if group == "g1" else self._curve.g2_bytes
-        self._functions.call(
-            f"{group}_sum",
-            address_of(points),
-            skip,
-            points.nbytes // size,
-            digits.count,
-            digits.window_bits,
-            digits.windows,
-            digits.entries.address,
-            digits.ends.address,
-            out.address + place * size,
-            self._threads,
-        )
+        digits.sum(group, address_of(points), skip, points.nbytes // size, out.address + place * size)
 
     def _assemble(self, r: int, s: int) -> Proof:
         """Join the sums to the proof's three points."""

@@ -17,10 +17,11 @@ _POINTER: Final = ctypes.c_void_p
 _U32: Final = ctypes.c_uint32
 _U64: Final = ctypes.c_uint64
 
-_SUM: Final = (_POINTER, _U64, _U64, _U64, _U32, _U32, _POINTER, _POINTER, _POINTER, _U32)
+_SUM: Final = (_POINTER, *(_U64,) * 4, _U32, _U32, _POINTER, _POINTER, _POINTER, _U32)
 FUNCTIONS: Final[dict[str, tuple[type, ...]]] = {
-    "fold": (_POINTER, _U64, _POINTER, _POINTER, _U32),
-    "sort": (_POINTER, _U64, _U32, _U32, _POINTER, _POINTER, _U32),
+    "lengths": (_POINTER, _U64, _POINTER, _U32),
+    "sort_scratch_bytes": (_U64, _U64, _U32),
+    "sort": (_POINTER, _U64, _U64, _U32, _U32, _POINTER, _POINTER, _POINTER, _U32),
     "g1_sum": _SUM,
     "g2_sum": _SUM,
     "rows": (_POINTER, _U64, _U64, _U64, _POINTER, _POINTER, _POINTER, _POINTER, _U32),

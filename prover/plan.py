@@ -285,6 +285,19 @@ def choose_native_window(lengths: Sequence[int], scalar_bits: int) -> int:
     return min(range(NATIVE_WINDOW_BITS_MIN, NATIVE_WINDOW_BITS_MAX + 1), key=products)
 
 
+def native_windows(lengths: Sequence[int], window_bits: int) -> tuple[int, int]:
+    """Return how many digits a long scalar has on a CPU, and how many scalars are long: have a window's bits or more.
+
+    Args:
+        lengths: how many folded scalars have each number of bits.
+        window_bits: width of a window.
+    """
+    longs = sum(lengths[window_bits:])
+    longest = max((bits for bits, count in enumerate(lengths) if count), default=0)
+    # The highest digit has room for a carry.
+    return (ceil_div(longest + 1, window_bits) if longs else 1), longs
+
+
 def native_bytes(*, n_vars: int, log2_domain: int, scalar_bits: int) -> int:
     """Return the most memory that one proof takes on a CPU beside the mapped files."""
     domain = 1 << log2_domain

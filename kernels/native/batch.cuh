@@ -14,9 +14,15 @@ namespace provewire {
 // *out = *left + *right. `out` may be the same as `left`, and may be no other pair's operand.
 template <class F>
 struct Pair {
-  const Affine<F>* left;
-  const Affine<F>* right;
+  Affine<F>* left;
+  Affine<F>* right;
   Affine<F>* out;
+  u64 minus = 0;  // 1: -*left is meant, 2^8: -*right; such operands may be overwritten
+
+  void settle_signs() const {
+    if (minus & 1) *left = -*left;
+    if (minus >> 8) *right = -*right;
+  }
 };
 
 template <class F>
@@ -33,6 +39,7 @@ class ScalarPairAdder {
     F running[chains];
     for (u32 c = 0; c < chains; ++c) running[c] = F::one();
     for (u64 i = 0; i < count; ++i) {
+      pairs[i].settle_signs();
       kinds_[i] = kind_of(pairs[i], denominators_[i]);
       before_[i] = running[i % chains];
       running[i % chains] = running[i % chains] * denominators_[i];
@@ -113,74 +120,143 @@ class PairAdder {
       scalar_.add(pairs, count);
       return;
     }
-    ordinary_.clear();
-    doublings_.clear();
-    for (u64 i = 0; i < count; ++i) sort_out(pairs[i]);
-    scalar_.add(doublings_.data(), doublings_.size());
-    add_ordinary();
+    const u64 steps = (count + 8 * chains - 1) / (8 * chains);
+    if (work_.size() < steps * chains) work_.resize(steps * chains);
+    others_.clear();
+    V running[chains];
+    for (u32 c = 0; c < chains; ++c) running[c] = V::broadcast(one_of_products());
+    for (u64 s = 0; s < steps; ++s) {
+      UNROLL
+      for (u32 c = 0; c < chains; ++c) {
+        const u64 first = 8 * (s * chains + c);
+        Work& work = work_[s * chains + c];
+        work.used = select(pairs + first, first < count ? count - first : 0, work.denominator);
+        work.before = running[c];
+        running[c] = V::product(running[c], work.denominator);
+      }
+    }
+    invert(running);
+    for (u64 s = steps; s-- > 0;) {
+      V inverted[chains];
+      UNROLL
+      for (u32 c = 0; c < chains; ++c) {
+        const Work& work = work_[s * chains + c];
+        inverted[c] = V::product(work.before, running[c]);
+        running[c] = V::product(running[c], work.denominator);
+      }
+      finish(pairs + 8 * s * chains, &work_[s * chains], inverted);
+    }
+    scalar_.add(others_.data(), others_.size());
   }
 
  private:
   using V = Vector<F>;
+  // Groups of eight that take every step together, because a product takes longer than its share of the CPU's units.
+  static constexpr u32 chains = 2;
   static constexpr u64 least = 8;
   static constexpr u32 y_offset = sizeof(F);
 
-  // Pairs that need no inverse are done at once.
-  void sort_out(const Pair<F>& pair) {
-    if (__builtin_expect(!(pair.left->x == pair.right->x), 1) && !pair.left->is_infinity() &&
-        !pair.right->is_infinity()) {
-      ordinary_.push_back(pair);
-    } else if (pair.left->is_infinity()) {
-      *pair.out = *pair.right;
-    } else if (pair.right->is_infinity()) {
-      *pair.out = *pair.left;
-    } else if (pair.left->y == pair.right->y && !pair.left->y.is_zero()) {
-      doublings_.push_back(pair);
-    } else {
-      *pair.out = Affine<F>::infinity();
-    }
-  }
+  struct Work {
+    V before;
+    V denominator;
+    u32 used;
+  };
 
-  void add_ordinary() {
-    const u64 count = ordinary_.size();
-    if (count == 0) return;
-    const u64 groups = (count + 7) / 8;
-    // The last group's empty lanes add two points that nobody looks at.
+  struct Addresses {
+    const void* left[8];
+    const void* right[8];
+    void* out[8];
+    u8 minus_left, minus_right;
+  };
+
+  // Lanes that are not used add two points that nobody looks at.
+  LANES_INLINE void addresses(const Pair<F>* pairs, u32 used, Addresses& found) {
+    u64 minus = 0;
+    if (__builtin_expect(used == 0xff, 1)) {
+      UNROLL
+      for (u32 i = 0; i < 8; ++i) {
+        found.left[i] = pairs[i].left;
+        found.right[i] = pairs[i].right;
+        found.out[i] = pairs[i].out;
+        minus |= pairs[i].minus << i;
+      }
+      found.minus_left = static_cast<u8>(minus);
+      found.minus_right = static_cast<u8>(minus >> 8);
+      return;
+    }
     static const Affine<F> filler[2] = {{F::one(), F::one()}, {F::one() + F::one(), F::one()}};
-    Affine<F> unused;
-    while (ordinary_.size() < 8 * groups) ordinary_.push_back({&filler[0], &filler[1], &unused});
-    if (work_.size() < groups) work_.resize(groups);
-    V running = V::broadcast(one_of_products());
-    for (u64 g = 0; g < groups; ++g) {
-      const void *left[8], *right[8];
-      addresses(g, left, right);
-      work_[g].before = running;
-      work_[g].denominator = V::minus(V::load(right, 0), V::load(left, 0));
-      running = V::product(running, work_[g].denominator);
+    for (u32 i = 0; i < 8; ++i) {
+      const bool is_used = used >> i & 1;
+      found.left[i] = is_used ? pairs[i].left : &filler[0];
+      found.right[i] = is_used ? pairs[i].right : &filler[1];
+      found.out[i] = is_used ? pairs[i].out : &unused_;
+      if (is_used) minus |= pairs[i].minus << i;
     }
-    running = inverse(running);
-    for (u64 g = groups; g-- > 0;) {
-      const void *left[8], *right[8];
-      void* out[8];
-      addresses(g, left, right);
-      for (u32 i = 0; i < 8; ++i) out[i] = ordinary_[8 * g + i].out;
-      const V inverted = V::product(work_[g].before, running);
-      running = V::product(running, work_[g].denominator);
-      const V x1 = V::load(left, 0), x2 = V::load(right, 0);
-      const V y1 = V::load(left, y_offset), y2 = V::load(right, y_offset);
-      const V slope = V::product(V::minus(y2, y1), inverted);
-      const V x3 = V::minus(V::minus(V::square(slope), x1), x2).canonical();
-      const V y3 = V::minus(V::product(slope, V::minus(x1, x3).shifted()), y1).canonical();
-      x3.store(out, 0);
-      y3.store(out, y_offset);
+    found.minus_left = static_cast<u8>(minus);
+    found.minus_right = static_cast<u8>(minus >> 8);
+  }
+
+  // The lanes whose pairs are of different points, neither of them infinity, and what those divide by. The others' sums
+  // are formed at once or put aside.
+  LANES_INLINE u32 select(const Pair<F>* pairs, u64 count, V& denominator) {
+    u32 used = count < 8 ? (1u << count) - 1 : 0xff;
+    Addresses from;
+    addresses(pairs, used, from);
+    const V left = V::load(from.left, 0), right = V::load(from.right, 0);
+    denominator = V::minus(right, left);
+    const u32 special = V::equal(left, right) | V::equal(left, V::zero()) | V::equal(right, V::zero());
+    if (__builtin_expect((special & used) != 0, 0)) {
+      used = settle(pairs, special & used, used);
+      denominator.put(static_cast<u8>(~used), V::broadcast(F::one()));
+    }
+    return used;
+  }
+
+  __attribute__((noinline)) u32 settle(const Pair<F>* pairs, u32 special, u32 used) {
+    for (u32 i = 0; i < 8; ++i) {
+      if ((special >> i & 1) == 0) continue;
+      const Pair<F>& pair = pairs[i];
+      if (!pair.left->is_infinity() && !pair.right->is_infinity()) {
+        others_.push_back(pair);
+        continue;
+      }
+      pair.settle_signs();
+      *pair.out = pair.left->is_infinity() ? *pair.right : *pair.left;
+    }
+    return used & ~special;
+  }
+
+  // The sums, by the inverses of what they divide by.
+  LANES_INLINE void finish(const Pair<F>* pairs, const Work* work, const V* inverted) {
+    Addresses at[chains];
+    V x1[chains], y1[chains], slope[chains], x3[chains];
+    UNROLL
+    for (u32 c = 0; c < chains; ++c) {
+      addresses(pairs + 8 * c, work[c].used, at[c]);
+      y1[c] = V::load(at[c].left, y_offset).opposite(at[c].minus_left);
+      const V y2 = V::load(at[c].right, y_offset).opposite(at[c].minus_right);
+      slope[c] = V::product(V::minus(y2, y1[c]), inverted[c]);
+    }
+    UNROLL
+    for (u32 c = 0; c < chains; ++c) {
+      x1[c] = V::load(at[c].left, 0);
+      x3[c] = V::minus(V::minus(V::square(slope[c]), x1[c]), V::load(at[c].right, 0)).canonical();
+    }
+    UNROLL
+    for (u32 c = 0; c < chains; ++c) {
+      const V y3 = V::minus(V::product(slope[c], V::minus(x1[c], x3[c]).shifted()), y1[c]).canonical();
+      x3[c].store(at[c].out, 0);
+      y3.store(at[c].out, y_offset);
     }
   }
 
-  void addresses(u64 group, const void* left[8], const void* right[8]) const {
-    for (u32 i = 0; i < 8; ++i) {
-      left[i] = ordinary_[8 * group + i].left;
-      right[i] = ordinary_[8 * group + i].right;
-    }
+  // From the chains' products to their inverses, by one inversion.
+  void invert(V running[chains]) {
+    static_assert(chains == 2, "two chains share an inversion");
+    const V both = inverse(V::product(running[0], running[1]));
+    const V first = V::product(both, running[1]);
+    running[1] = V::product(both, running[0]);
+    running[0] = first;
   }
 
   // 2^exponent as memory's plain words.
@@ -237,13 +313,9 @@ class PairAdder {
     return V::load(from, 0);
   }
 
-  struct Work {
-    V before;
-    V denominator;
-  };
-
-  std::vector<Pair<F>> ordinary_, doublings_;
+  std::vector<Pair<F>> others_;
   std::vector<Work> work_;
+  Affine<F> unused_;
   ScalarPairAdder<F> scalar_;
 };
 

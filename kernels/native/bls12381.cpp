@@ -42,31 +42,38 @@ Xyzz<F> product(const Affine<F>& point, const u8* scalar) {
 }
 
 template <class F>
-void sum_sorted(const u8* points, u64 skip, u64 count, u64 scalars, u32 window_bits, u32 windows, const u32* sorted,
-                const u32* ends, u8* out, u32 threads) {
-  const Bases<F> bases{points, skip, count};
-  store(out, multi_exponentiate<F>(bases, scalars, {window_bits, windows}, sorted, ends, threads).to_affine());
+u64 sum_sorted(const Bases<F>& bases, Entries entries, Windows windows, const u32* sorted, const u32* ends, u8* out,
+               u32 threads) {
+  MultiExponentiation<F> sum(bases, entries, windows, sorted, ends, threads);
+  store(out, sum.run().to_affine());
+  return sum.additions();
 }
 
 }  // namespace
 
-EXPORT void bls12381_fold(const u8* scalars, u64 count, Folded* out, u64* lengths, u32 threads) {
-  fold_scalars<FrParams>(scalars, count, out, lengths, threads);
+EXPORT void bls12381_lengths(const u8* scalars, u64 count, u64* lengths, u32 threads) {
+  count_lengths<FrParams>(scalars, count, lengths, threads);
 }
 
-EXPORT void bls12381_sort(Folded* scalars, u64 count, u32 window_bits, u32 windows, u32* sorted, u32* ends,
-                         u32 threads) {
-  sort_digits(scalars, count, {window_bits, windows}, sorted, ends, threads);
+EXPORT u64 bls12381_sort_scratch_bytes(u64 count, u64 longs, u32 windows) {
+  return DigitSort<FrParams>::scratch_bytes(count, longs, windows);
 }
 
-EXPORT void bls12381_g1_sum(const u8* points, u64 skip, u64 count, u64 scalars, u32 window_bits, u32 windows,
-                           const u32* sorted, const u32* ends, u8* out, u32 threads) {
-  sum_sorted<Fq>(points, skip, count, scalars, window_bits, windows, sorted, ends, out, threads);
+EXPORT void bls12381_sort(const u8* scalars, u64 count, u64 longs, u32 window_bits, u32 windows, u8* scratch,
+                         u32* sorted, u32* ends, u32 threads) {
+  DigitSort<FrParams>(scalars, count, longs, {window_bits, windows}, scratch).run(sorted, ends, threads);
 }
 
-EXPORT void bls12381_g2_sum(const u8* points, u64 skip, u64 count, u64 scalars, u32 window_bits, u32 windows,
-                           const u32* sorted, const u32* ends, u8* out, u32 threads) {
-  sum_sorted<Fq2>(points, skip, count, scalars, window_bits, windows, sorted, ends, out, threads);
+// These two return how many additions of two points it took.
+
+EXPORT u64 bls12381_g1_sum(const u8* points, u64 skip, u64 count, u64 scalars, u64 longs, u32 window_bits, u32 windows,
+                          const u32* sorted, const u32* ends, u8* out, u32 threads) {
+  return sum_sorted<Fq>({points, skip, count}, {scalars, longs}, {window_bits, windows}, sorted, ends, out, threads);
+}
+
+EXPORT u64 bls12381_g2_sum(const u8* points, u64 skip, u64 count, u64 scalars, u64 longs, u32 window_bits, u32 windows,
+                          const u32* sorted, const u32* ends, u8* out, u32 threads) {
+  return sum_sorted<Fq2>({points, skip, count}, {scalars, longs}, {window_bits, windows}, sorted, ends, out, threads);
 }
 
 EXPORT void bls12381_rows(const u8* records, u64 count, u64 domain, u64 signals, const u8* witness, Fr* a, Fr* b, Fr* c,

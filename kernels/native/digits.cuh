@@ -1,9 +1,11 @@
 // Scalars to digits and to entries sorted by bucket, for all multi-exponentiations with the same scalars at once.
 //
 // A scalar k above (r - 1) / 2 stands for r - k with the opposite sign. What is left gets 2^(c-1) added in every window
-// but the highest, so that each digit can be read by itself: its c bits less 2^(c-1). The sign lies in the top bit.
+// but the highest, so that each digit can be read by itself: its c bits less 2^(c-1). Scalars of less than c bits are
+// short: they have a digit in the lowest window only, and no other window looks at them.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "msm/digits.cuh"
@@ -11,28 +13,37 @@
 
 namespace provewire {
 
+using u16 = std::uint16_t;
+
 struct Folded {
   u64 word[4];
+
+  u32 length() const {
+    for (u32 j = 4; j-- > 0;) {
+      if (word[j] != 0) return 64 * j + 64 - static_cast<u32>(__builtin_clzll(word[j]));
+    }
+    return 0;
+  }
 };
 
-// out[i] = scalar i folded, its sign in bit 255; lengths[b] += number of scalars of b bits after that.
+// Takes scalar i out of `scalars`; true where it stands for a negative number.
 template <class P>
-void fold_scalars(const u8* scalars, u64 count, Folded* out, u64* lengths, u32 threads) {
+inline bool folded(const u8* scalars, u64 i, Folded& out) {
   static_assert(P::bytes == sizeof(Folded), "a scalar has four words");
+  std::memcpy(&out, scalars + i * sizeof out, sizeof out);
+  return Digits<P>::fold(out.word);
+}
+
+// lengths[b] = number of scalars of b bits when folded.
+template <class P>
+void count_lengths(const u8* scalars, u64 count, u64* lengths, u32 threads) {
   std::vector<std::atomic<u64>> totals(257);
   parallel_parts(count, 1 << 14, threads, [&](u64 begin, u64 end) {
     u64 own[257] = {};
     for (u64 i = begin; i < end; ++i) {
-      u64 k[4];
-      std::memcpy(k, scalars + i * sizeof k, sizeof k);
-      const bool negative = Digits<P>::fold(k);
-      u32 bits = 0;
-      for (u32 j = 0; j < 4; ++j) {
-        if (k[j] != 0) bits = 64 * j + 64 - static_cast<u32>(__builtin_clzll(k[j]));
-      }
-      ++own[bits];
-      if (negative) k[3] |= u64{1} << 63;
-      std::memcpy(&out[i], k, sizeof k);
+      Folded k;
+      folded<P>(scalars, i, k);
+      ++own[k.length()];
     }
     for (u32 b = 0; b < 257; ++b) {
       if (own[b] != 0) totals[b].fetch_add(own[b], std::memory_order_relaxed);
@@ -58,61 +69,130 @@ struct Windows {
   }
 };
 
-inline Folded biased(const Folded& scalar, const Folded& bias) {
-  Folded sum;
-  unsigned __int128 carry = 0;
-  for (u32 j = 0; j < 4; ++j) {
-    const u64 word = j == 3 ? scalar.word[3] & ~(u64{1} << 63) : scalar.word[j];
-    carry += static_cast<unsigned __int128>(word) + bias.word[j];
-    sum.word[j] = static_cast<u64>(carry);
-    carry >>= 64;
+// Where a sort's entries lie: those of all scalars for the lowest window, those of the long ones for each of the others.
+struct Entries {
+  u64 scalars;
+  u64 longs;
+
+  u64 first(u32 w) const { return w == 0 ? 0 : scalars + (w - 1) * longs; }
+};
+
+template <class P>
+class DigitSort {
+ public:
+  // `longs` is the number of long scalars; `scratch` has scratch_bytes() bytes.
+  DigitSort(const u8* scalars, u64 count, u64 longs, Windows windows, u8* scratch)
+      : scalars_(scalars), windows_(windows), entries_{count, longs}, bias_(windows.bias()) {
+    long_index_ = reinterpret_cast<u32*>(scratch);
+    raw_ = reinterpret_cast<u16*>(scratch + longs * sizeof(u32));
+    signs_ = reinterpret_cast<u8*>(raw_ + entries_.first(windows.count));
   }
-  sum.word[3] |= scalar.word[3] & u64{1} << 63;
-  return sum;
-}
 
-// Digit w as an entry's bucket plus one with its sign; zero for digit zero.
-inline u32 digit_of(const Folded& sum, const Windows& windows, u32 w) {
-  const u32 at = w * windows.bits, word = at / 64, shift = at % 64;
-  const auto without_sign = [&](u32 i) { return i == 3 ? sum.word[3] & ~(u64{1} << 63) : sum.word[i]; };
-  u64 raw = without_sign(word) >> shift;
-  if (shift != 0 && word + 1 < 4) raw |= without_sign(word + 1) << (64 - shift);
-  raw &= (u64{1} << windows.bits) - 1;
-  u32 sign = sum.word[3] >> 63 ? sign_bit : 0;
-  if (w + 1 == windows.count) return raw == 0 ? 0 : static_cast<u32>(raw) | sign;
-  const u64 half = windows.buckets();
-  if (raw == half) return 0;
-  if (raw < half) return static_cast<u32>(half - raw) | (sign ^ sign_bit);
-  return static_cast<u32>(raw - half) | sign;
-}
+  static u64 scratch_bytes(u64 count, u64 longs, u32 windows) {
+    return longs * sizeof(u32) + Entries{count, longs}.first(windows) * sizeof(u16) + count;
+  }
 
-// sorted[w * count ...] = the indices of the scalars whose digit w is not zero, with their signs, by bucket and in
-// order; the scalars get their bias; ends[w * buckets + b] = where bucket b's end, counted from the window's first.
-inline void sort_digits(Folded* scalars, u64 count, Windows windows, u32* sorted, u32* ends, u32 threads) {
-  const Folded bias = windows.bias();
-  const u64 buckets = windows.buckets();
-  parallel_parts(count, 1 << 14, threads, [&](u64 begin, u64 end) {
-    for (u64 i = begin; i < end; ++i) scalars[i] = biased(scalars[i], bias);
-  });
-  parallel(windows.count, threads, [&](u64 w) {
-    u32* counters = ends + w * buckets;
-    std::memset(counters, 0, buckets * sizeof(u32));
-    for (u64 i = 0; i < count; ++i) {
-      const u32 digit = digit_of(scalars[i], windows, static_cast<u32>(w));
-      if (digit != 0) ++counters[(digit & ~sign_bit) - 1];
+  // sorted[first(w) ...] = the indices of the scalars whose digit w is not zero, with their signs, by bucket;
+  // ends[w * buckets + b] = where bucket b's end, counted from the window's first.
+  void run(u32* sorted, u32* ends, u32 threads) {
+    extract(threads);
+    parallel(windows_.count, threads, [&](u64 w) {
+      const u32 window = static_cast<u32>(w);
+      sort_window(window, sorted + entries_.first(window), ends + w * windows_.buckets());
+    });
+  }
+
+ private:
+  static constexpr u64 grain = 1 << 12;
+
+  // Reads every scalar's digits and sign, and lists the long ones.
+  void extract(u32 threads) {
+    const u64 parts = (entries_.scalars + grain - 1) / grain;
+    std::vector<u64> first(parts + 1);
+    parallel_parts(entries_.scalars, grain, threads, [&](u64 begin, u64 end) {
+      for (u64 i = begin; i < end; ++i) {
+        Folded k;
+        folded<P>(scalars_, i, k);
+        first[begin / grain + 1] += k.length() >= windows_.bits;
+      }
+    });
+    for (u64 p = 0; p < parts; ++p) first[p + 1] += first[p];
+    // A mapped file can change while it is read: nothing is written past what there is room for.
+    found_ = std::min(first[parts], entries_.longs);
+    parallel_parts(entries_.scalars, grain, threads, [&](u64 begin, u64 end) {
+      u64 place = first[begin / grain];
+      for (u64 i = begin; i < end; ++i) place += extract_one(i, place);
+    });
+  }
+
+  // True where scalar i is long, and takes `place` among those.
+  bool extract_one(u64 i, u64 place) {
+    Folded k;
+    signs_[i] = folded<P>(scalars_, i, k);
+    const bool is_long = k.length() >= windows_.bits;
+    u64 sum[5] = {};
+    unsigned __int128 carry = 0;
+    for (u32 j = 0; j < 4; ++j) {
+      carry += static_cast<unsigned __int128>(k.word[j]) + bias_.word[j];
+      sum[j] = static_cast<u64>(carry);
+      carry >>= 64;
     }
+    const u32 mask = (u32{1} << windows_.bits) - 1;
+    raw_[i] = static_cast<u16>(sum[0] & mask);
+    if (!is_long || place >= entries_.longs) return is_long;
+    long_index_[place] = static_cast<u32>(i);
+    u16* out = raw_ + entries_.scalars + place;
+    for (u32 w = 1, at = windows_.bits; w < windows_.count; ++w, at += windows_.bits, out += entries_.longs) {
+      u32 word;
+      std::memcpy(&word, reinterpret_cast<const u8*>(sum) + at / 8, sizeof word);
+      *out = static_cast<u16>(word >> at % 8 & mask);
+    }
+    return true;
+  }
+
+  void sort_window(u32 w, u32* sorted, u32* ends) const {
+    const u64 count = w == 0 ? entries_.scalars : found_;
+    const u16* raw = raw_ + entries_.first(w);
+    const u64 half = windows_.buckets(), kinds = 2 * half;
+    // What digit zero looks like.
+    const u64 zero = w + 1 == windows_.count ? 0 : half;
+    std::vector<u32> places(kinds);
+    for (u64 j = 0; j < count; ++j) ++places[raw[j]];
+    // From numbers to places: a bucket's negative digits, its positive ones, and behind all buckets what is in none.
     u32 before = 0;
-    for (u64 b = 0; b < buckets; ++b) {
-      const u32 here = counters[b];
-      counters[b] = before;
+    const auto place = [&](u64 kind) {
+      const u32 here = places[kind];
+      places[kind] = before;
       before += here;
+    };
+    for (u64 b = 0; b < half; ++b) {
+      if (zero > b) place(zero - b - 1);
+      if (zero + b + 1 < kinds) place(zero + b + 1);
+      ends[b] = before;
     }
-    u32* out = sorted + w * count;
-    for (u64 i = 0; i < count; ++i) {
-      const u32 digit = digit_of(scalars[i], windows, static_cast<u32>(w));
-      if (digit != 0) out[counters[(digit & ~sign_bit) - 1]++] = static_cast<u32>(i) | (digit & sign_bit);
+    place(zero);
+    for (u64 kind = zero + half + 1; kind < kinds; ++kind) place(kind);
+    const auto scatter = [&](const auto& index_of) {
+      for (u64 j = 0; j < count; ++j) {
+        const u32 kind = raw[j], i = index_of(j);
+        sorted[places[kind]++] = i | (static_cast<u32>(kind < zero) ^ signs_[i]) << 31;
+      }
+    };
+    if (w == 0) {
+      scatter([](u64 j) { return static_cast<u32>(j); });
+    } else {
+      scatter([this](u64 j) { return long_index_[j]; });
     }
-  });
-}
+  }
+
+  const u8* scalars_;
+  Windows windows_;
+  Entries entries_;
+  Folded bias_;
+  u64 found_ = 0;
+  u32* long_index_;
+  u16* raw_;
+  u8* signs_;
+};
 
 }  // namespace provewire

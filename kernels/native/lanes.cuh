@@ -40,6 +40,23 @@ LANES_INLINE void transpose(__m512i r[8]) {
   }
 }
 
+// Joins halves of four words: of `low` the first or the second 128 bits of each half, and the same of `high`.
+template <bool second>
+LANES_INLINE __m512i joined_halves(__m512i low, __m512i high) {
+  const __m512i at = second ? _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15) : _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+  return _mm512_permutex2var_epi64(low, at, high);
+}
+
+// Rows of four words, row i for elements i and i + 4, become rows of one word of all eight elements; and back.
+LANES_INLINE void transpose_four(__m512i r[4]) {
+  const __m512i a = _mm512_unpacklo_epi64(r[0], r[1]), b = _mm512_unpackhi_epi64(r[0], r[1]);
+  const __m512i c = _mm512_unpacklo_epi64(r[2], r[3]), d = _mm512_unpackhi_epi64(r[2], r[3]);
+  r[0] = joined_halves<false>(a, c);
+  r[1] = joined_halves<false>(b, d);
+  r[2] = joined_halves<true>(a, c);
+  r[3] = joined_halves<true>(b, d);
+}
+
 template <class P>
 struct Lanes {
   static constexpr u32 words = P::bytes / 8;
@@ -95,11 +112,20 @@ struct Lanes {
   // The elements at eight addresses, each at `offset` bytes from there.
   static LANES_INLINE Lanes load(const void* const from[8], u32 offset) {
     __m512i row[8];
-    UNROLL
-    for (u32 i = 0; i < 8; ++i) {
-      row[i] = _mm512_maskz_loadu_epi64((1u << words) - 1, static_cast<const char*>(from[i]) + offset);
+    const auto at = [&](u32 i) { return static_cast<const char*>(from[i]) + offset; };
+    if constexpr (words == 4) {
+      UNROLL
+      for (u32 i = 0; i < 4; ++i) {
+        row[i] = _mm512_inserti64x4(
+            _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at(i)))),
+            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at(i + 4))), 1);
+      }
+      transpose_four(row);
+    } else {
+      UNROLL
+      for (u32 i = 0; i < 8; ++i) row[i] = _mm512_maskz_loadu_epi64((1u << words) - 1, at(i));
+      transpose(row);
     }
-    transpose(row);
     return from_words(row);
   }
 
@@ -107,21 +133,19 @@ struct Lanes {
   LANES_INLINE void store(void* const to[8], u32 offset) const {
     __m512i row[8];
     UNROLL
-    for (u32 k = 0; k < 8; ++k) {
-      row[k] = _mm512_setzero_si512();
-      if (k >= words) continue;
+    for (u32 k = 0; k < 8; ++k) row[k] = k < words ? word(k) : _mm512_setzero_si512();
+    const auto at = [&](u32 i) { return static_cast<char*>(to[i]) + offset; };
+    if constexpr (words == 4) {
+      transpose_four(row);
       UNROLL
-      for (u32 j = 0; j < n; ++j) {
-        const int distance = static_cast<int>(52 * j) - static_cast<int>(64 * k);
-        if (distance <= -52 || distance >= 64) continue;
-        row[k] = _mm512_or_si512(row[k], distance >= 0 ? _mm512_slli_epi64(limb[j], distance >= 0 ? distance : 0)
-                                                       : _mm512_srli_epi64(limb[j], distance < 0 ? -distance : 0));
+      for (u32 i = 0; i < 4; ++i) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(at(i)), _mm512_castsi512_si256(row[i]));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(at(i + 4)), _mm512_extracti64x4_epi64(row[i], 1));
       }
-    }
-    transpose(row);
-    UNROLL
-    for (u32 i = 0; i < 8; ++i) {
-      _mm512_mask_storeu_epi64(static_cast<char*>(to[i]) + offset, (1u << words) - 1, row[i]);
+    } else {
+      transpose(row);
+      UNROLL
+      for (u32 i = 0; i < 8; ++i) _mm512_mask_storeu_epi64(at(i), (1u << words) - 1, row[i]);
     }
   }
 
@@ -174,6 +198,15 @@ struct Lanes {
     return z;
   }
 
+  // p - x in some lanes, for x below p.
+  LANES_INLINE Lanes opposite(u8 where) const {
+    Lanes z;
+    UNROLL
+    for (u32 i = 0; i < n; ++i) z.limb[i] = _mm512_mask_sub_epi64(limb[i], where, modulus(i), limb[i]);
+    z.carry();
+    return z;
+  }
+
   // 2^shift x.
   LANES_INLINE Lanes shifted() const {
     const __m512i low = _mm512_set1_epi64(static_cast<long long>(mask));
@@ -185,6 +218,20 @@ struct Lanes {
       if (i > 0) z.limb[i] = _mm512_or_si512(z.limb[i], _mm512_srli_epi64(limb[i > 0 ? i - 1 : 0], 52 - shift));
     }
     return z;
+  }
+
+  // The lanes where two elements have the same limbs.
+  static LANES_INLINE u32 equal(const Lanes& x, const Lanes& y) {
+    __m512i different = _mm512_xor_si512(x.limb[0], y.limb[0]);
+    UNROLL
+    for (u32 i = 1; i < n; ++i) different = _mm512_or_si512(different, _mm512_xor_si512(x.limb[i], y.limb[i]));
+    return _mm512_testn_epi64_mask(different, different);
+  }
+
+  // Puts another's elements into some lanes.
+  LANES_INLINE void put(u8 where, const Lanes& from) {
+    UNROLL
+    for (u32 i = 0; i < n; ++i) limb[i] = _mm512_mask_mov_epi64(limb[i], where, from.limb[i]);
   }
 
   // x - factor p where that is not negative.
@@ -201,21 +248,50 @@ struct Lanes {
   }
 
  private:
+  // 64 bits of a number of 128, from bit `at` on.
+  template <u32 at>
+  static LANES_INLINE __m512i across(__m512i low, __m512i high) {
+#if defined(__AVX512VBMI2__)
+    return _mm512_shrdi_epi64(low, high, at);
+#else
+    return _mm512_or_si512(_mm512_srli_epi64(low, at), _mm512_slli_epi64(high, 64 - at));
+#endif
+  }
+
   static LANES_INLINE Lanes from_words(const __m512i* word) {
-    const __m512i low = _mm512_set1_epi64(static_cast<long long>(mask));
     Lanes z;
+    from_words_limb<0>(z, word);
+    return z;
+  }
+  template <u32 j>
+  static LANES_INLINE void from_words_limb(Lanes& z, const __m512i* word) {
+    if constexpr (j < n) {
+      constexpr u32 w = 52 * j / 64, at = 52 * j % 64;
+      const __m512i low = _mm512_set1_epi64(static_cast<long long>(mask));
+      if constexpr (w >= words) {
+        z.limb[j] = _mm512_setzero_si512();
+      } else if constexpr (at > 12 && w + 1 < words) {
+        z.limb[j] = _mm512_and_si512(across<at>(word[w], word[w + 1]), low);
+      } else if constexpr (at == 12) {
+        z.limb[j] = _mm512_srli_epi64(word[w], at);
+      } else {
+        z.limb[j] = _mm512_and_si512(_mm512_srli_epi64(word[w], at), low);
+      }
+      from_words_limb<j + 1>(z, word);
+    }
+  }
+
+  // Word k of values below p.
+  LANES_INLINE __m512i word(u32 k) const {
+    __m512i made = _mm512_setzero_si512();
     UNROLL
     for (u32 j = 0; j < n; ++j) {
-      const u32 w = 52 * j / 64, at = 52 * j % 64;
-      if (w >= words) {
-        z.limb[j] = _mm512_setzero_si512();
-        continue;
-      }
-      __m512i bits = _mm512_srli_epi64(word[w], at);
-      if (at > 12 && w + 1 < words) bits = _mm512_or_si512(bits, _mm512_slli_epi64(word[w + 1], 64 - at));
-      z.limb[j] = _mm512_and_si512(bits, low);
+      const int distance = static_cast<int>(52 * j) - static_cast<int>(64 * k);
+      if (distance <= -52 || distance >= 64) continue;
+      made = _mm512_or_si512(made, distance >= 0 ? _mm512_slli_epi64(limb[j], distance >= 0 ? distance : 0)
+                                                 : _mm512_srli_epi64(limb[j], distance < 0 ? -distance : 0));
     }
-    return z;
+    return made;
   }
 
   // Moves what limbs have above 52 bits, or lack, to the next ones; the highest keeps its sign.
@@ -242,11 +318,16 @@ struct Vector<Mont<P>> {
   static LANES_INLINE Vector load(const void* const from[8], u32 offset) { return {L::load(from, offset)}; }
   LANES_INLINE void store(void* const to[8], u32 offset) const { v.store(to, offset); }
   static LANES_INLINE Vector broadcast(const Mont<P>& x) { return {L::broadcast(x)}; }
+  static LANES_INLINE Vector zero() { return {L::zero()}; }
+  static LANES_INLINE u32 equal(const Vector& x, const Vector& y) { return L::equal(x.v, y.v); }
+  LANES_INLINE void put(u8 where, const Vector& from) { v.put(where, from.v); }
 
   static LANES_INLINE Vector product(const Vector& x, const Vector& y) { return {L::product(x.v, y.v)}; }
   static LANES_INLINE Vector square(const Vector& x) { return {L::product(x.v, x.v)}; }
-  // x - y for y below p.
+  // x - y for y at most p.
   static LANES_INLINE Vector minus(const Vector& x, const Vector& y) { return {L::template difference<1>(x.v, y.v)}; }
+  // -x in some lanes; there it may be p.
+  LANES_INLINE Vector opposite(u8 where) const { return {v.opposite(where)}; }
   LANES_INLINE Vector shifted() const { return {v.shifted()}; }
   // From below 4p to below p.
   LANES_INLINE Vector canonical() const { return {v.template reduced<2>().template reduced<1>()}; }
@@ -266,6 +347,12 @@ struct Vector<Ext2<Mont<P>>> {
     c1.store(to, offset + P::bytes);
   }
   static LANES_INLINE Vector broadcast(const F& x) { return {L::broadcast(x.c0), L::broadcast(x.c1)}; }
+  static LANES_INLINE Vector zero() { return {L::zero(), L::zero()}; }
+  static LANES_INLINE u32 equal(const Vector& x, const Vector& y) { return L::equal(x.c0, y.c0) & L::equal(x.c1, y.c1); }
+  LANES_INLINE void put(u8 where, const Vector& from) {
+    c0.put(where, from.c0);
+    c1.put(where, from.c1);
+  }
 
   static __attribute__((noinline)) Vector product(const Vector& x, const Vector& y) {
     const L low = L::product(x.c0, y.c0), high = L::product(x.c1, y.c1);
@@ -282,6 +369,7 @@ struct Vector<Ext2<Mont<P>>> {
   static LANES_INLINE Vector minus(const Vector& x, const Vector& y) {
     return {L::template difference<1>(x.c0, y.c0), L::template difference<1>(x.c1, y.c1)};
   }
+  LANES_INLINE Vector opposite(u8 where) const { return {c0.opposite(where), c1.opposite(where)}; }
   LANES_INLINE Vector shifted() const { return {c0.shifted(), c1.shifted()}; }
   LANES_INLINE Vector canonical() const {
     return {c0.template reduced<2>().template reduced<1>(), c1.template reduced<2>().template reduced<1>()};

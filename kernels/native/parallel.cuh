@@ -32,6 +32,17 @@ void parallel(u64 count, u32 threads, const Work& work) {
   for (std::thread& helper : pool) helper.join();
 }
 
+// As parallel, and each thread has a State of its own: calls work(state, i).
+template <class State, class Work>
+void parallel_with(u64 count, u32 threads, const Work& work) {
+  std::atomic<u64> next{0};
+  const u64 loops = count < threads ? count : threads;
+  parallel(loops, threads, [&](u64) {
+    State state;
+    for (u64 i = next++; i < count; i = next++) work(state, i);
+  });
+}
+
 // Calls work(begin, end) for consecutive parts of 0 to count, each of `grain` items but the last.
 template <class Work>
 void parallel_parts(u64 count, u64 grain, u32 threads, const Work& work) {

@@ -1,6 +1,5 @@
 """The CPU's own multi-exponentiation against sums of known logarithms, for every shape of scalars."""
 
-import struct
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -10,14 +9,13 @@ import pytest
 from kernels.curves import BN254, CURVES, Curve
 from prover.backends.base import Scope
 from prover.backends.host import HostBackend
-from prover.native import native
+from prover.digits import Group, SortedDigits
 from prover.plan import ceil_div
 from tests.kernels.multiples import affine_multiples, times_generator
 from tests.kernels.operands import edges, g1_bytes, g2_bytes, plain
 
 TABLE = 120
 PACK: dict[str, Any] = {"g1": g1_bytes, "g2": g2_bytes}
-FOLDED_LENGTHS = 257
 
 
 def signed(point: Any, sign: int, curve: Curve) -> Any:
@@ -33,45 +31,34 @@ def packed(curve: Curve, group: str, logarithms: Sequence[int]) -> bytes:
     return PACK[group]([signed(table[abs(i)], i, curve) for i in logarithms], curve)
 
 
-def summed(
+def summed(*args: Any, **options: Any) -> bytes:
+    """See ``summed_and_counted``."""
+    return summed_and_counted(*args, **options)[0]
+
+
+def summed_and_counted(
     curve: Curve,
-    group: str,
+    group: Group,
     octets: bytes,
     scalars: Sequence[int],
     window_bits: int,
     *,
     skip: int = 0,
     threads: int = 2,
-) -> bytes:
-    """The sum of scalar times point, points from scalar ``skip`` on; the points lie at an odd address as in a file."""
-    functions, count = native(curve), len(scalars)
+) -> tuple[bytes, int]:
+    """The sum of scalar times point, points from scalar ``skip`` on, and how many additions of two points it took.
+
+    The points lie at an odd address as in a file.
+    """
     size = curve.g1_bytes if group == "g1" else curve.g2_bytes
-    windows = ceil_div(curve.r.bit_length(), window_bits)
     with HostBackend(files=("counters",)) as backend, Scope(backend) as scope:
-        given = scope.uploaded(b"x" * 12 + octets)
-        numbers, folded = scope.uploaded(plain(scalars)), scope.allocate(32 * count)
-        lengths = scope.allocate(8 * FOLDED_LENGTHS)
-        entries = scope.allocate(4 * windows * count)
-        ends = scope.allocate(4 * windows << (window_bits - 1))
-        out = scope.allocate(size)
-        functions.call("fold", numbers.address, count, folded.address, lengths.address, threads)
-        found = struct.unpack(f"<{FOLDED_LENGTHS}Q", backend.download(lengths, 0, 8 * FOLDED_LENGTHS))
-        assert sum(found) == count
-        functions.call("sort", folded.address, count, window_bits, windows, entries.address, ends.address, threads)
-        functions.call(
-            f"{group}_sum",
-            given.address + 12,
-            skip,
-            len(octets) // size,
-            count,
-            window_bits,
-            windows,
-            entries.address,
-            ends.address,
-            out.address,
-            threads,
+        given, numbers = scope.uploaded(b"x" * 12 + octets), scope.uploaded(plain(scalars))
+        digits = SortedDigits(
+            backend, scope, curve, numbers.address, len(scalars), threads=threads, window_bits=window_bits
         )
-        return backend.download(out, 0, size)
+        out = scope.allocate(size)
+        additions = digits.sum(group, given.address + 12, skip, len(octets) // size, out.address)
+        return backend.download(out, 0, size), additions
 
 
 def expected(curve: Curve, group: str, logarithms: Sequence[int], scalars: Sequence[int]) -> bytes:
@@ -110,12 +97,27 @@ def distributions(curve: Curve) -> dict[str, list[int]]:
 @pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.ident)
 @pytest.mark.parametrize("group", ["g1", "g2"])
 @pytest.mark.parametrize("name", distributions(BN254))
-def test_any_distribution_of_scalars(curve: Curve, group: str, name: str) -> None:
+def test_any_distribution_of_scalars(curve: Curve, group: Group, name: str) -> None:
     """Points with infinity, equal and opposite neighbours among them; large buckets are split between tasks."""
     random, scalars = Random(name), distributions(curve)[name]
     logarithms = [random.randint(-3, 3) for _ in scalars]
     found = summed(curve, group, packed(curve, group, logarithms), scalars, 13 if name == "uniform" else 9)
     assert found == expected(curve, group, logarithms, scalars)
+
+
+def test_no_distribution_takes_twice_the_work_of_uniform_scalars() -> None:
+    """Icicle's reports: scalars that fall into few buckets took many times as long. Work here is additions."""
+    random, counted = Random("work"), {}
+    for name, scalars in distributions(BN254).items():
+        octets = packed(BN254, "g1", [random.randint(1, TABLE - 1) for _ in scalars])
+        _, counted[name] = summed_and_counted(BN254, "g1", octets, scalars, 10)
+    windows, count = ceil_div(BN254.r.bit_length(), 10), len(distributions(BN254)["uniform"])
+    # A point for each digit, and two for each bucket, of which there are 2^9.
+    assert windows * count * 0.9 < counted["uniform"] < windows * (count + 2 * 2**9)
+    assert counted["all zero"] == 0
+    assert {name for name, additions in counted.items() if additions > 2 * counted["uniform"]} == set()
+    # Digits of zero take none: a sum of ones is one addition for each.
+    assert counted["all one"] == counted["all minus one"] < count + 2 * 2**9
 
 
 @pytest.mark.parametrize("window_bits", [5, 7, 8, 12, 13, 15, 16])
