@@ -5,11 +5,16 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import structlog
 
 from prover.backends.build import find_compiler
 from prover.errors import DeviceError
+
+# How long an example takes says something about the machine and whatever else runs there, and nothing about the code.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 TESTS = Path(__file__).parent
 # Whole files and folders whose every test builds or runs kernels; single tests elsewhere carry the marker.

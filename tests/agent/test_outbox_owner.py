@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.outbox_bounds import Bounds, DropReason
@@ -120,6 +120,7 @@ def test_a_disk_that_takes_nothing_changes_nothing_and_it_can_be_tried_again(reo
     assert new.held() == [HeldRange(epoch=EPOCHS[0], stream=Stream.EVENTS, first=1, last=1)]
 
 
+@settings(max_examples=30)
 @given(count=st.integers(1, 60), delivered=st.integers(0, 60), bytes_max=st.integers(2_000, 20_000))
 def test_whatever_was_delivered_and_dropped_the_new_numbers_have_no_holes(
     tmp_path_factory: pytest.TempPathFactory, count: int, delivered: int, bytes_max: int

@@ -310,7 +310,8 @@ async def test_a_worker_that_talks_nonsense_is_left_and_tried_again(node: Node, 
 
     async with FakeProcess(node, behave).listening() as fake, node.running(spawn=False) as worker:
         await eventually(lambda: fake.connections >= 2, "another attempt", deadline_s=30)
-        assert "does not speak our protocol" in worker.reading().detail
+        said = "does not speak our protocol"  # of the attempt before, or of this one
+        await eventually(lambda: said in worker.reading().detail, "what is wrong with it", deadline_s=30)
         assert not node.listener.of(WorkerUp)
 
 

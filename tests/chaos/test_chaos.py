@@ -16,7 +16,7 @@ from tests.chaos.report import SEED, Report
 from tests.e2e.rig import Rig
 
 PLAYERS = 15
-FAULTS_S = 30.0
+FAULTS_S = 20.0
 MEAN_GAP_S = 0.6
 LONGEST_S = 6.0
 ATTEMPTS_MAX = 20

@@ -96,7 +96,9 @@ class Sshd:
             "PasswordAuthentication no",
             "KbdInteractiveAuthentication no",
             "Subsystem sftp internal-sftp",
-            f"SetEnv PATH={Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",  # a node has our programs
+            # A node has our programs. One level deep, bash leaves out the ~/.bashrc of whoever runs these tests, which
+            # may take more time than all the rest of a login.
+            f"SetEnv PATH={Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin SHLVL=1",
         ]
         named = {line.split()[0] for line in self._extra}
         text = [*self._extra, *(line for line in own if line.split()[0] not in named)]

@@ -480,7 +480,7 @@ async def test_an_agent_that_is_cut_off_tells_how_it_is_by_ssh_and_is_not_online
             registry = all_.hub.app[ports.REGISTRY]
             async with agent(all_, await relay.open(), data) as node_id:
                 server = Sshd(
-                    tmp_path / "sshd", [f"SetEnv PATH={PROGRAMS}:/usr/bin:/bin PROVEWIRE_DATA_DIR={data / 'd'}"]
+                    tmp_path / "sshd", [f"SetEnv PATH={PROGRAMS}:/usr/bin:/bin PROVEWIRE_DATA_DIR={data / 'd'} SHLVL=1"]
                 )
                 server.start()
                 try:
