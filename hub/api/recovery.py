@@ -63,6 +63,7 @@ def _key_preview(token: str, plan: Plan) -> RecoveryPreview:
         action=INSTALL_KEY,
         effects=[WHAT_INSTALLING_DOES[plan.way], *view.passed_over, *left],
         commands=view.commands,
+        by_hand=plan.way is Way.CONSOLE,
         stdin="" if plan.write is None else "the new file, base64: as the diff shows",
         diff=view.diff,
     )

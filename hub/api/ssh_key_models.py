@@ -189,6 +189,7 @@ class RecoveryPreview(Struct, frozen=True, kw_only=True):
     action: str
     effects: list[str]
     commands: list[str]
+    by_hand: Annotated[bool, Meta(description="the hub cannot do it: the commands are for the provider's console")]
     stdin: str
     diff: str
 
@@ -312,6 +313,7 @@ def recovery_preview(token: str, plan: RecoveryPlan) -> RecoveryPreview:
         action=plan.action.value,
         effects=list(plan.effects),
         commands=[plan.script],
+        by_hand=False,
         stdin=plan.stdin,
         diff="",
     )

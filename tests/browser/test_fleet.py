@@ -177,7 +177,10 @@ def test_everything_by_the_keyboard(fleet: World) -> None:
         expect(page.get_by_role("searchbox", name="Search nodes")).to_have_value("gpu-001 j")
         press("Escape")
         press("?")
-        expect(page.get_by_role("dialog", name="Keys")).to_contain_text("go to Fleet")
+        keys = page.get_by_role("dialog", name="Keys")
+        expect(keys).to_contain_text("go to Fleet")
+        told = keys.locator("dt").all_inner_texts()
+        assert len(set(told)) == len(told), "one key for two things"
         press("Escape")
         expect(page.get_by_role("dialog")).to_have_count(0)
         press("g")

@@ -1,5 +1,6 @@
 """The hub's page as an operator reads it while a drill goes on: the words in the banner and in a node's row."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -10,6 +11,8 @@ from tests.e2e.rig import Hub, Rig, until
 
 MISSING = "the page is not read: a browser, or the built page, is missing (apt-get install chromium; make page)"
 SHOWN_S = 20.0
+SINCE = re.compile(r" since (?:\d{4}-\d\d-\d\d )?\d\d:\d\d")
+"""A row says when its first trouble began behind that trouble; the hub's sentence often does not."""
 
 
 class DrillPage:
@@ -44,7 +47,7 @@ class DrillPage:
 
 
 def _words(text: str | None) -> str:
-    return " ".join((text or "").split())
+    return SINCE.sub("", " ".join((text or "").split()))
 
 
 @contextmanager

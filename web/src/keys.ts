@@ -2,6 +2,7 @@
 
 import { useLayoutEffect } from "preact/hooks";
 import { go, link } from "./router";
+import { may } from "./session";
 import { NAVIGATION } from "./views";
 
 export interface Key {
@@ -28,7 +29,7 @@ export function useKeys(keys: Key[]): void {
 
 /** All keys that work now, for the help. */
 export function activeKeys(): Key[] {
-  return [...NAVIGATION.map(goingTo), ...bound.flat()];
+  return [...NAVIGATION.filter((view) => may(view.least ?? "viewer")).map(goingTo), ...bound.flat()];
 }
 
 function goingTo(view: (typeof NAVIGATION)[number]): Key {

@@ -26,6 +26,16 @@ export function clock(atMs: number, nowMs: number): string {
   return `${at.toLocaleDateString("en-CA")} ${time}`;
 }
 
+/**
+ * A node's sentence with the time since when its first part is so: what follows after it began at another time. A part
+ * that names a time already is left as it is.
+ */
+export function sinceTold(text: string, at: string): string {
+  const end = text.indexOf("; ");
+  const first = end < 0 ? text : text.slice(0, end);
+  return /\d\d:\d\d/.test(first) ? text : `${first} since ${at}${text.slice(first.length)}`;
+}
+
 /** 2026-11-30 14:02:07: for tables, where it must sort and be copied. */
 export function stamp(atMs: number): string {
   const at = new Date(atMs);

@@ -67,6 +67,14 @@ describe("the order", () => {
     expect(names(arrange([row("n10"), row("n9"), bad("n11")], [], "severity"))).toEqual(["n11", "n9", "n10"]);
   });
 
+  test("of the worst the alike stand together, and what a well one does moves no row", () => {
+    const full = (name: string) => ({ ...bad(name), sentence: { ...bad(name).sentence, state: "disk_full" } });
+    expect(names(arrange([full("n1"), bad("n2"), full("n3")], [], "severity"))).toEqual(["n1", "n3", "n2"]);
+    const busy = { ...row("n4"), sentence: { ...row("n4").sentence, state: "a" } };
+    expect(names(arrange([busy, row("n3")], [], "severity"))).toEqual(["n3", "n4"]);
+    expect(names(arrange([full("n1"), bad("n2")], parse("why:disk_full"), "severity"))).toEqual(["n1"]);
+  });
+
   test("longest silent first, those that are heard last", () => {
     const early = { ...bad("early"), last_heard_at_ms: 1 };
     expect(names(arrange([row("heard"), bad("late"), early], [], "heard"))).toEqual(["early", "late", "heard"]);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { linkIn, match } from "../src/address";
-import { age, bytes, duration, plural } from "../src/words";
+import { age, bytes, duration, plural, sinceTold } from "../src/words";
 
 describe("addresses", () => {
   test.each([
@@ -25,6 +25,13 @@ describe("addresses", () => {
 });
 
 describe("words", () => {
+  test("since when stands with what began then, and not twice", () => {
+    expect(sinceTold("disk full; proving 2 jobs", "14:02")).toBe("disk full since 14:02; proving 2 jobs");
+    expect(sinceTold("worker down", "14:02")).toBe("worker down since 14:02");
+    expect(sinceTold("GPU 3 lost since 14:02; proving", "14:02")).toBe("GPU 3 lost since 14:02; proving");
+    expect(sinceTold("lost, last heard 14:01: why", "14:02")).toBe("lost, last heard 14:01: why");
+  });
+
   test("times", () => {
     expect([0, 9_940, 59_999, 119_999, 120_000, 7_200_000, 172_800_000].map(duration)).toEqual([
       "0.0 s",

@@ -22,26 +22,27 @@ export function Banner() {
   );
 }
 
+/** Whether a line is of ways in that are broken, and not of nodes that ail. */
+function ofWays(line: Schemas["BannerLineView"]): boolean {
+  return incidents.peek()?.incidents.some((one) => one.cause === line.state) ?? false;
+}
+
 function Verdict({ line }: { line: Schemas["BannerLineView"] }) {
-  const more = line.count - NAMED;
   const since = line.since_ms === null ? "" : `, since ${clock(line.since_ms, nowMs.peek())}`;
   return (
     <div class="banner" data-severity={line.severity}>
-      <strong><span class="symbol" aria-hidden="true" />{`${line.headline}${since}`}</strong>
-      {line.cause === "" ? null : <p><Prose text={line.cause} /></p>}
-      {line.remedy === "" ? null : <p class="do"><Prose text={line.remedy} /></p>}
+      <strong><span class="symbol" aria-hidden="true" />{`${ofWays(line) ? "Way in by SSH: " : ""}${line.headline}${since}`}</strong>
+      {line.cause === "" ? null : <p><b>Why:</b> <Prose text={line.cause} /></p>}
+      {line.remedy === "" ? null : <p><b>What to do:</b> <Prose text={line.remedy} /></p>}
       {line.nodes.length > 0 ? (
-        <p class="small">
-          {line.nodes.slice(0, NAMED).map((node, at) => <Named key={node.id} id={node.id} name={node.name} first={at === 0} />)}
-          {more > 0 ? <> and <a href={link("/", { q: `is:${line.severity}` })}>{more} more</a></> : null}
+        <p class="small clip">
+          <a href={link("/", { q: ofWays(line) ? "ssh:broken" : `why:${line.state}` })}>Show them</a>
+          {line.nodes.slice(0, NAMED).map((node) => <span key={node.id}> · <a href={link(`/nodes/${node.id}`)}>{node.name}</a></span>)}
+          {line.count > NAMED ? ` and ${line.count - NAMED} more` : null}
         </p>
       ) : null}
     </div>
   );
-}
-
-function Named({ id, name, first }: { id: string; name: string; first: boolean }) {
-  return <>{first ? "" : ", "}<a href={link(`/nodes/${id}`)}>{name}</a></>;
 }
 
 function Summary() {

@@ -61,12 +61,14 @@ function split(rows: readonly NodeRow[], why: (row: NodeRow) => string, make: (r
   return { planned: rows.filter((row) => !left.has(row.id)).map(make), passedOver };
 }
 
-/** A preview of the hub's for each node; where it refuses one, the node is passed over with its reason. */
-async function previewed(rows: readonly NodeRow[], make: (row: NodeRow) => Promise<Planned>): Promise<Plan> {
+/** A preview of the hub's for each node; one where there is nothing for the hub to do is passed over with the reason. */
+async function previewed(rows: readonly NodeRow[], make: (row: NodeRow) => Promise<Planned | string>): Promise<Plan> {
   const plan: Plan = { planned: [], passedOver: [] };
   await eachOf(rows, async (row) => {
     try {
-      plan.planned.push(await make(row));
+      const made = await make(row);
+      if (typeof made === "string") plan.passedOver.push({ row, why: made });
+      else plan.planned.push(made);
     } catch (error) {
       plan.passedOver.push({ row, why: sentence(error) });
     }
@@ -95,14 +97,16 @@ function look(row: NodeRow): Planned {
   };
 }
 
-const restart = (row: NodeRow): Promise<Planned> => recovery(row, "restart-agent");
-const installKey = (row: NodeRow): Promise<Planned> => recovery(row, "install-key");
+const restart = (row: NodeRow): Promise<Planned | string> => recovery(row, "restart-agent");
+const installKey = (row: NodeRow): Promise<Planned | string> => recovery(row, "install-key");
 
-async function recovery(row: NodeRow, action: string): Promise<Planned> {
+async function recovery(row: NodeRow, action: string): Promise<Planned | string> {
   const preview = await api.post("/api/v1/nodes/{id}/recovery/preview", { action }, { path: { id: row.id } });
+  const says = preview.effects.join(" ");
+  if (preview.by_hand || (preview.commands.length === 0 && preview.diff === "")) return says;
   return {
     row,
-    says: preview.effects.join(" "),
+    says,
     exactly: [...preview.commands, preview.diff].filter((part) => part !== "").join("\n\n"),
     act: async () => {
       const done = await api.post("/api/v1/recovery", { token: preview.token });

@@ -6,7 +6,7 @@ import { Prose } from "../components/prose";
 import { type Severity, severityOf, State } from "../components/state";
 import { link } from "../router";
 import { type NodeRow, type NodeSlot, nowMs } from "../store";
-import { celsius, clock, percent, plural, watts } from "../words";
+import { celsius, clock, percent, plural, sinceTold, watts } from "../words";
 import { choose, chosen } from "./list";
 
 export function Choose({ row }: { row: NodeRow }) {
@@ -34,13 +34,11 @@ export function Name({ row }: { row: NodeRow }) {
 
 export function Sentence({ row }: { row: NodeRow }) {
   const { text, severity, remedy, since_ms } = row.sentence;
+  const told = severity === "ok" || since_ms === null ? text : sinceTold(text, clock(since_ms, nowMs.peek()));
   return (
     <>
-      <State severity={severityOf(severity)}>
-        <Prose text={text} />
-        {since_ms !== null && severity !== "ok" ? <span class="since"> since {clock(since_ms, nowMs.peek())}</span> : null}
-      </State>
-      {remedy !== "" && severity !== "ok" ? <span class="remedy clip"><Prose text={remedy} /></span> : null}
+      <State severity={severityOf(severity)}><span title={told}><Prose text={told} /></span></State>
+      {remedy !== "" && severity !== "ok" ? <span class="remedy clip" title={remedy}><Prose text={remedy} /></span> : null}
     </>
   );
 }

@@ -23,6 +23,7 @@ export interface Term {
 const FIELDS: Readonly<Record<string, (row: NodeRow) => string>> = {
   state: (row) => row.state,
   is: (row) => row.sentence.severity,
+  why: (row) => row.sentence.state,
   name: (row) => row.name,
   gpu: (row) => row.gpu_name ?? "",
   ssh: (row) => row.fallback,
@@ -30,6 +31,7 @@ const FIELDS: Readonly<Record<string, (row: NodeRow) => string>> = {
   host: (row) => row.hostname ?? "",
 };
 export const FIELD_NAMES = [...Object.keys(FIELDS), "label"];
+const EXACT: ReadonlySet<string> = new Set(["state", "is", "why"]);
 const RANK: Readonly<Record<string, number>> = { bad: 0, warn: 1, info: 2, ok: 3 };
 
 export function parse(text: string): Term[] {
@@ -54,7 +56,7 @@ export function fits(row: NodeRow, terms: readonly Term[]): boolean {
 function holds(row: NodeRow, { field, text }: Term): boolean {
   if (field === "label") return labels(row).some((label) => label === text || label.startsWith(`${text}=`));
   const read = FIELDS[field];
-  if (read) return field === "state" || field === "is" ? read(row).toLowerCase() === text : read(row).toLowerCase().includes(text);
+  if (read) return EXACT.has(field) ? read(row).toLowerCase() === text : read(row).toLowerCase().includes(text);
   const everything = [row.name, row.hostname ?? "", row.gpu_name ?? "", row.state, row.sentence.text, row.id, ...labels(row)];
   return everything.some((one) => one.toLowerCase().includes(text));
 }
@@ -89,13 +91,16 @@ function compare(a: string, b: string): number {
 }
 
 const ORDERS: Readonly<Record<Sort, (a: NodeRow, b: NodeRow) => number>> = {
-  severity: (a, b) => rank(a) - rank(b),
+  // Of those that ail the alike stand together; what a well one does changes all the time and moves no row.
+  severity: (a, b) => rank(a) - rank(b) || (rank(a) < WELL ? compare(a.sentence.state, b.sentence.state) : 0),
   name: () => 0,
   heard: (a, b) => (a.state === "online" ? 1 : 0) - (b.state === "online" ? 1 : 0) || (a.last_heard_at_ms ?? 0) - (b.last_heard_at_ms ?? 0),
   gpus: (a, b) => b.gpus - a.gpus,
   jobs: (a, b) => b.jobs - a.jobs,
   enrolled: (a, b) => b.enrolled_at_ms - a.enrolled_at_ms,
 };
+
+const WELL = 2;
 
 function rank(row: NodeRow): number {
   return RANK[row.sentence.severity] ?? 3;

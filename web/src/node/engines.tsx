@@ -21,6 +21,8 @@ const ENGINE_SAYS: Record<string, string> = {
 };
 const ENGINE_KINDS: Record<string, Severity> = { ok: "ok", status_disabled: "warn" };
 const ENDED_SHOWN = 5;
+/** While all goes well the time of the last good answer comes along with other news, at the latest with a heartbeat. */
+const ANSWERED_EVERY_MS = 20_000;
 const JOB_KINDS: Record<string, Severity> = { running: "busy", done: "ok" };
 
 export function Engines({ node, jobs }: { node: Node; jobs: ReadonlyMap<string, Job> | null }) {
@@ -107,7 +109,9 @@ function OtherEngine({ engine, nodeNowMs }: { engine: Engine; nodeNowMs: number 
         <span class="muted">
           {answered === null
             ? "it never answered"
-            : `last good answer ${age(nodeNowMs - answered)} ago${engine.state === "ok" ? "" : "; what follows is of then"}`}
+            : engine.state === "ok" && nodeNowMs - answered < ANSWERED_EVERY_MS
+              ? "what follows is of the last seconds"
+              : `last good answer ${age(nodeNowMs - answered)} ago${engine.state === "ok" ? "" : "; what follows is of then"}`}
         </span>
       </p>
       {engine.detail !== "" && <p class="says">{visibleLine(engine.detail)}</p>}

@@ -5,6 +5,7 @@ import { useFetched } from "../components/fetched";
 import { type Severity, State } from "../components/state";
 import { RawText } from "../components/raw_text";
 import { visibleLine } from "../components/terminal_text";
+import type { Ladder } from "./bodies";
 import { ladderOf, probe } from "./calls";
 import { Refusal } from "../components/refusal";
 import { sentence } from "../api";
@@ -14,6 +15,8 @@ import { age, stamp } from "../words";
 
 const KINDS: Record<string, Severity> = { ok: "ok", warning: "warn", failed: "bad", unknown: "info" };
 const EVERY_MS = 15_000;
+
+const NOT_REACHED = "not reached";
 
 export function LadderPanel({ nodeId, done }: { nodeId: string; done: () => void }) {
   const ladder = useFetched((stop) => ladderOf(nodeId, stop), [nodeId], EVERY_MS);
@@ -54,7 +57,7 @@ export function LadderPanel({ nodeId, done }: { nodeId: string; done: () => void
           </p>
           {found.provers !== "" && <p class="says">{visibleLine(found.provers)}</p>}
           <ol class="plain rungs">
-            {found.steps.map((step) => (
+            {found.steps.filter((step) => !isBeyond(step)).map((step) => (
               <li key={step.rung}>
                 <State severity={KINDS[step.state] ?? "info"}>
                   {step.rung}: {step.state}
@@ -68,9 +71,21 @@ export function LadderPanel({ nodeId, done }: { nodeId: string; done: () => void
                 )}
               </li>
             ))}
+            {found.steps.some(isBeyond) && (
+              <li>
+                <State severity="info">
+                  not reached: {found.steps.filter(isBeyond).map((step) => step.rung).join(", ")}
+                </State>
+              </li>
+            )}
           </ol>
         </>
       )}
     </section>
   );
+}
+
+/** A rung behind the one that failed: nothing is known of it. */
+function isBeyond(step: Ladder["steps"][number]): boolean {
+  return step.state === "unknown" && step.sentence === NOT_REACHED;
 }

@@ -75,7 +75,7 @@ export function RecoveryPanel({ nodeId, nodeName, changed }: Props) {
           title={`${open.label}: ${nodeName}`}
           preview={() => previewRecovery(nodeId, open.id, options)}
           shown={(plan) => <Preview plan={plan} />}
-          verb={(plan) => (plan.commands.length > 0 || plan.diff !== "" ? open.label : null)}
+          verb={(plan) => (hasWork(plan) ? open.label : null)}
           apply={(plan) => recover(plan.token)}
           outcome={(done) => <Outcome done={done} />}
           close={() => {
@@ -86,6 +86,11 @@ export function RecoveryPanel({ nodeId, nodeName, changed }: Props) {
       )}
     </section>
   );
+}
+
+/** Whether there is something that the hub itself would do. */
+function hasWork(plan: RecoveryPreview): boolean {
+  return !plan.by_hand && (plan.commands.length > 0 || plan.diff !== "");
 }
 
 function Text({ label, set }: { label: string; set: (text: string) => void }) {
@@ -109,9 +114,9 @@ function Preview({ plan }: { plan: RecoveryPreview }) {
       </ul>
       <Diff text={plan.diff} />
       {plan.commands.map((command, index) => (
-        <RawText key={index} title="Exactly this is run" text={command} />
+        <RawText key={index} title={plan.by_hand ? "To be run at the provider's console" : "Exactly this is run"} text={command} />
       ))}
-      <RawText title="And given to it" text={plan.stdin} copy={false} />
+      {plan.by_hand ? null : <RawText title="And given to it" text={plan.stdin} copy={false} />}
     </>
   );
 }

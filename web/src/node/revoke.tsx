@@ -22,13 +22,15 @@ export function RevokeButton({ node }: { node: Node }) {
       {open && (
         <ActionDialog
           title={`Revoke ${visibleLine(node.name)}`}
-          preview={async () => node.status?.jobs.length ?? 0}
+          preview={async () => (node.session === null ? null : (node.status?.jobs.length ?? 0))}
           shown={(running) => (
             <ul>
               <li>Its socket is closed at once, and its key is not taken any more.</li>
               <li>It comes back only by a new enrolment, as another node. Its history stays.</li>
               <li>
-                {running === 0
+                {running === null
+                  ? "It is not heard, so what runs there is not known; jobs it holds go to other nodes and begin anew."
+                  : running === 0
                   ? "No job of ours runs there now."
                   : `${running} of our jobs run there: they go to other nodes and begin anew.`}
               </li>

@@ -66,7 +66,7 @@ function Entry({ entry }: { entry: Schemas["AuditView"] }) {
 export const view: View = {
   path: "/audit",
   title: "Audit",
-  nav: { label: "Audit", key: "a", order: 80 },
+  nav: { label: "Audit", key: "d", order: 80 },
   least: "admin",
   draw: Audit,
 };

@@ -16,7 +16,7 @@ import type { Rotation, RotationPreview } from "../node/bodies";
 import { hubKeys, previewRotation, rotate } from "../node/calls";
 import "../node/detail.css";
 
-export const view: View = { path: "/ssh", title: "SSH key", nav: { label: "SSH key", key: "k", order: 3 }, draw: Keys };
+export const view: View = { path: "/ssh", title: "SSH key", nav: { label: "SSH key", key: "k", order: 4 }, draw: Keys };
 
 const EVERY_MS = 10_000;
 

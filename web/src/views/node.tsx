@@ -1,5 +1,6 @@
 // One node: first how it is and what to do, then everything that says why.
 
+import { Fragment } from "preact";
 import { useLayoutEffect, useState } from "preact/hooks";
 import { Remedy } from "../components/remedy";
 import { type Severity, State, severityOf } from "../components/state";
@@ -42,10 +43,30 @@ function NodeView({ params, query }: ViewProps) {
   const node = wholeNode.value;
   if (node === null || node.id !== id) return <Waiting id={id} />;
   const changed = () => setChanges((count) => count + 1);
-  return (
-    <div class="detail">
-      <Top node={node} />
-      <Parts />
+  return <Shown key={id} node={node} query={query} changes={changes} changed={changed} />;
+}
+
+interface ShownProps {
+  node: Node;
+  query: URLSearchParams;
+  changes: number;
+  changed: () => void;
+}
+
+function Shown({ node, query, changes, changed }: ShownProps) {
+  const id = node.id;
+  // As it was when it was opened: nothing moves away from under whoever reads or types.
+  const [silent] = useState(() => !isHeard(node));
+  const help = (
+    <Fragment key="help">
+      <Ways nodeId={id} changes={changes} />
+      <LadderPanel nodeId={id} done={changed} />
+      <RecoveryPanel nodeId={id} nodeName={node.name} changed={changed} />
+    </Fragment>
+  );
+  const readings = (
+    <Fragment key="readings">
+      <OfThen node={node} />
       <Engines node={node} jobs={jobs.value} />
       <Gpus node={node} />
       <Charts
@@ -53,14 +74,38 @@ function NodeView({ params, query }: ViewProps) {
         range={query.get("range") ?? "1h"}
         setRange={(range) => replace(link(`/nodes/${id}`, { range }))}
       />
-      <Ways nodeId={id} changes={changes} />
-      <LadderPanel nodeId={id} done={changed} />
-      <RecoveryPanel nodeId={id} nodeName={node.name} changed={changed} />
+    </Fragment>
+  );
+  return (
+    <div class="detail">
+      <Top node={node} />
+      <Parts silent={silent} />
+      {silent ? [help, readings] : [readings, help]}
       <Logs nodeId={id} />
       <Events nodeId={id} />
       <Sessions nodeId={id} />
       <About node={node} />
     </div>
+  );
+}
+
+function isHeard(node: Node): boolean {
+  return node.lights.heard.state === "live" || node.lights.heard.state === "stale";
+}
+
+/** What a silent node said last looks like now, and is not. */
+function OfThen({ node }: { node: Node }) {
+  const bySsh = node.fallback.via_ssh_at_ms;
+  const at = bySsh ?? node.last_heard_at_ms;
+  if (at === null || (isHeard(node) && bySsh === null)) return null;
+  return (
+    <p class="then">
+      <State severity="warn">
+        {bySsh === null
+          ? `It is not heard. Workers, jobs and cards are as they were at ${stamp(at)}.`
+          : `Workers, jobs and cards are as the node said by SSH at ${stamp(bySsh)}, not over a session.`}
+      </State>
+    </p>
   );
 }
 
@@ -105,9 +150,6 @@ function Top({ node }: { node: Node }) {
         </li>
         <Skew node={node} />
       </ul>
-      {node.fallback.via_ssh_at_ms !== null && (
-        <p class="says">What stands below came by SSH at {stamp(node.fallback.via_ssh_at_ms)}, not over a session.</p>
-      )}
       {node.last_reason !== null && node.session === null && (
         <p class="muted">The last session ended: {reasonText(node.last_reason)}</p>
       )}
@@ -126,11 +168,15 @@ const PARTS = [
   ["sessions-title", "Sessions"],
 ] as const;
 
+const HELP: ReadonlySet<string> = new Set(["ways-title", "recovery-title"]);
+/** Of one that was silent when it was opened: what helps stands first. */
+const PARTS_SILENT = [...PARTS.filter(([id]) => HELP.has(id)), ...PARTS.filter(([id]) => !HELP.has(id))];
+
 /** What stands after # in the address is the view; so these are buttons. */
-function Parts() {
+function Parts({ silent }: { silent: boolean }) {
   return (
     <nav class="parts" aria-label="Parts of this view">
-      {PARTS.map(([id, name]) => (
+      {(silent ? PARTS_SILENT : PARTS).map(([id, name]) => (
         <button key={id} type="button" class="quiet" onClick={() => showPart(id)}>
           {name}
         </button>
