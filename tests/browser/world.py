@@ -156,9 +156,11 @@ class World:
             watched.blameless()
 
     @contextmanager
-    def swarm(self, count: int, *options: str, name: str = "gpu") -> Iterator[Process]:
+    def swarm(
+        self, count: int, *options: str, name: str = "gpu", labels: dict[str, str] | None = None
+    ) -> Iterator[Process]:
         """So many made-up nodes with real sessions; lines on its stdin are orders, see `bench.swarm`."""
-        token = self.hub.enroll_token(self.rig.folder, uses=count)
+        token = self.hub.enroll_token(self.rig.folder, uses=count, labels=labels)
         argv = ["-m", "bench.swarm", "--hub", self.hub.url, "--token-file", str(token), "--count", str(count)]
         argv += ["--name", name, "--seed", str(secrets.randbelow(10**6)), "--dial-over-s", "0.5", *options]
         with Process(argv, self.rig.folder / f"{name}.log", orders=True) as process:

@@ -170,9 +170,11 @@ class Hub:
 
     # --- what operators do ---
 
-    def enroll_token(self, folder: Path, *, uses: int = 1, ttl_s: int = 600) -> Path:
-        """A file with a fresh enrolment token."""
-        made = self.call("POST", "enroll-tokens", {"uses": uses, "ttl_s": ttl_s})
+    def enroll_token(
+        self, folder: Path, *, uses: int = 1, ttl_s: int = 600, labels: dict[str, str] | None = None
+    ) -> Path:
+        """A file with a fresh enrolment token; who enrols with it gets the labels."""
+        made = self.call("POST", "enroll-tokens", {"uses": uses, "ttl_s": ttl_s, "labels": labels or {}})
         path = folder / f"token-{made['id']}"
         path.write_text(made["token"])
         path.chmod(0o600)
