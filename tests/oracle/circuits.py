@@ -1,9 +1,6 @@
-"""Circuits of every shape that matters, made by circom and set up by snarkjs; proofs of ours are shown to snarkjs.
+"""Circuits of every shape that matters, made by circom and set up by snarkjs.
 
-    python -m tests.oracle.circuits
-
-prints one line for each circuit. What circom and snarkjs made is kept in ``build/oracle`` under a digest of all that
-it was made from; the proofs are new each time.
+What circom and snarkjs made is kept in ``build/oracle`` under a digest of all that it was made from.
 """
 
 import fcntl
@@ -11,9 +8,7 @@ import json
 import shutil
 import struct
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +18,7 @@ from typing import Final
 
 from kernels.curves import BN254, Curve
 from prover import circuits as bundled
+from tests.oracle.steps import Steps, powers_of_tau
 from tests.prover.r1cs_writer import r1cs_of_rows
 from tests.prover.toy import container, wtns
 
@@ -35,7 +31,9 @@ CIRCOMLIB: Final = "node_modules/circomlib/circuits"
 
 STEP_DEADLINE_S: Final = 120
 RECIPE: Final = 1
-"""Raised when the steps below change, so that nothing old is taken from the cache."""
+"""Raised when the layout of the cache changes, so that nothing old is taken from it."""
+CASE_RECIPE: Final = 2
+"""Raised when the steps of a case change."""
 
 R: Final = BN254.r
 
@@ -126,19 +124,6 @@ def node(script: Path, *arguments: str | Path) -> str:
     return done.stdout
 
 
-def accepts(vkey: Path, public: Path, proof: Path) -> bool:
-    """Whether snarkjs says that a proof verifies."""
-    done = subprocess.run(
-        ["node", str(SNARKJS), "groth16", "verify", str(vkey), str(public), str(proof)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=STEP_DEADLINE_S,
-        check=False,
-    )
-    return done.returncode == 0 and "OK!" in done.stdout
-
-
 def make(case: Case) -> Made:
     """Return a case's files, from the cache or made now."""
     return Made(*(cached(case.name, _origin(case), lambda folder: _make(case, folder)) / name for name in _FILES))
@@ -149,7 +134,7 @@ _FILES: Final = ("key.zkey", "witness.wtns", "vkey.json", "proof.json", "public.
 
 def _origin(case: Case) -> list[bytes]:
     """Return everything that a case's files depend on."""
-    parts = [(ROOT / "package-lock.json").read_bytes(), repr((case.key, case.tau_one)).encode()]
+    parts = [(ROOT / "package-lock.json").read_bytes(), repr((CASE_RECIPE, case.key, case.tau_one)).encode()]
     parts.append(json.dumps(case.inputs, sort_keys=True).encode())
     if case.name == bundled.NAME:
         return [*parts, bundled.ZKEY.read_bytes(), bundled.WITNESS.read_bytes()]
@@ -184,60 +169,57 @@ def _locked(path: Path) -> Iterator[None]:
 
 def _powers_of_tau(*, tau_one: bool) -> Path:
     """Return a prepared setup for domains up to 2^8; without a contribution its secret is 1."""
-    name = "powers-tau-one" if tau_one else "powers"
-    return cached(name, [], lambda folder: _make_powers(folder, tau_one=tau_one)) / "final.ptau"
 
+    def fill(folder: Path) -> None:
+        steps = Steps()
+        powers_of_tau(steps, BN254.name, 8, folder, tau_one=tau_one)
+        steps.run()
 
-def _make_powers(folder: Path, *, tau_one: bool) -> None:
-    node(SNARKJS, "powersoftau", "new", "bn128", "8", folder / "0.ptau")
-    if not tau_one:
-        node(SNARKJS, "powersoftau", "contribute", folder / "0.ptau", folder / "1.ptau", "--name=x", "-e=test only")
-    last = folder / ("0.ptau" if tau_one else "1.ptau")
-    node(SNARKJS, "powersoftau", "prepare", "phase2", last, folder / "final.ptau")
+    return cached("powers-tau-one" if tau_one else "powers", [], fill) / "final.ptau"
 
 
 def _make(case: Case, folder: Path) -> None:
     """Make a case's files in a folder."""
     key, witness, vkey, proof, public = (folder / name for name in _FILES)
+    steps = Steps(STEP_DEADLINE_S)
     if case.name == bundled.NAME:
         shutil.copyfile(bundled.ZKEY, key)
         shutil.copyfile(bundled.WITNESS, witness)
     else:
         constraints = folder / f"{case.name}.r1cs"
         if case.handmade is None:
-            _compile(case, folder, witness)
-            node(SNARKJS, "wtns", "check", constraints, witness)
+            _compile(case, folder)
+            program = folder / f"{case.name}_js" / f"{case.name}.wasm"
+            steps.add("wtns.calculate", dict(case.inputs), program, witness, out=folder / "said.json")
+            steps.add("wtns.check", constraints, witness)
         else:
             # Not shown to `wtns check`, which keeps only the last of repeated terms; the setup adds them up.
             octets, values = case.handmade()
             constraints.write_bytes(octets)
             witness.write_bytes(wtns(values).file())
-        _make_key(case, folder, constraints, key)
+        _make_key(case, steps, folder, constraints, key)
+    if not all(steps.run()):
+        raise RuntimeError(f"{case.name}: snarkjs says that the witness does not satisfy the constraints")
+    if case.key == "nine":
+        key.write_bytes(without_section(key.read_bytes(), 10))
+    # By the commands, which decide how these files look.
     node(SNARKJS, "zkey", "export", "verificationkey", key, vkey)
     node(SNARKJS, "groth16", "prove", key, witness, proof, public)
 
 
-def _compile(case: Case, folder: Path, witness: Path) -> None:
-    source = (SOURCES / f"{case.name}.circom").relative_to(ROOT)
-    output = folder.relative_to(ROOT)
-    node(CIRCOM, source, "--r1cs", "--wasm", "--O2", "--prime", "bn128", "-l", CIRCOMLIB, "-o", output)
-    (folder / "input.json").write_text(json.dumps(case.inputs))
-    program = folder / f"{case.name}_js" / f"{case.name}.wasm"
-    node(SNARKJS, "wtns", "calculate", program, folder / "input.json", witness)
+def _compile(case: Case, folder: Path) -> None:
+    source, output = (SOURCES / f"{case.name}.circom").relative_to(ROOT), folder.relative_to(ROOT)
+    node(CIRCOM, source, "--r1cs", "--wasm", "--O2", "--prime", BN254.name, "-l", CIRCOMLIB, "-o", output)
 
 
-def _make_key(case: Case, folder: Path, constraints: Path, key: Path) -> None:
-    fresh = folder / "fresh.zkey"
-    node(SNARKJS, "groth16", "setup", constraints, _powers_of_tau(tau_one=case.tau_one), fresh)
-    match case.key:
-        case "contributed":
-            node(SNARKJS, "zkey", "contribute", fresh, key, "--name=x", "-e=test only")
-        case "beacon":
-            node(SNARKJS, "zkey", "beacon", fresh, key, "01" * 32, "10", "--name=x")
-        case "nine":
-            key.write_bytes(without_section(fresh.read_bytes(), 10))
-        case _:
-            fresh.rename(key)
+def _make_key(case: Case, steps: Steps, folder: Path, constraints: Path, key: Path) -> None:
+    fresh, said = folder / "fresh.zkey", folder / "said.json"
+    made = fresh if case.key in {"contributed", "beacon"} else key
+    steps.add("zKey.newZKey", constraints, _powers_of_tau(tau_one=case.tau_one), made, out=said)
+    if case.key == "contributed":
+        steps.add("zKey.contribute", fresh, key, "x", "test only", out=said)
+    elif case.key == "beacon":
+        steps.add("zKey.beacon", fresh, key, "x", "01" * 32, 10, out=said)
 
 
 def without_section(data: bytes, ident: int) -> bytes:
@@ -250,41 +232,3 @@ def without_section(data: bytes, ident: int) -> bytes:
             entries.append((found, data[position + 12 : position + 12 + size]))
         position += 12 + size
     return container(magic, version, entries)
-
-
-def prove(made: Made, folder: Path) -> tuple[Path, Path]:
-    """Prove with the command in a process of its own; return the proof's and the public signals' place."""
-    proof, public = folder / "proof.json", folder / "public.json"
-    subprocess.run(
-        [
-            *(sys.executable, "-m", "cli.main", "prove", "--device", "host"),
-            *("--zkey", str(made.zkey), "--wtns", str(made.wtns), "--proof", str(proof), "--public", str(public)),
-        ],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        timeout=STEP_DEADLINE_S,
-        check=True,
-    )
-    return proof, public
-
-
-def main() -> int:
-    """Prove every case and print what snarkjs says; 1 when it refuses one."""
-    refused = 0
-    for case in CASES:
-        made = make(case)
-        with tempfile.TemporaryDirectory() as folder:
-            begin = time.monotonic()
-            proof, public = prove(made, Path(folder))
-            elapsed_s = time.monotonic() - begin
-            accepted = accepts(made.vkey, public, proof)
-        refused += not accepted
-        verdict = "snarkjs accepts" if accepted else "SNARKJS REFUSES"
-        print(  # noqa: T201 - a script prints
-            f"{case.name:20} 2^{case.log2_domain:<2} {case.n_public} public  {case.key:11} {elapsed_s:5.2f} s {verdict}"
-        )
-    return 1 if refused else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

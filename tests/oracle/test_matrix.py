@@ -29,7 +29,10 @@ from tests.oracle.matrix import KEYS, Entry
 from tests.oracle.steps import Steps, accepted
 from tests.prover.r1cs_writer import wtns_file
 
-pytestmark = pytest.mark.skipif(not circuits.available(), reason="snarkjs is missing: apt-get install nodejs npm")
+pytestmark = [
+    pytest.mark.skipif(not circuits.available(), reason="snarkjs is missing: apt-get install nodejs npm"),
+    pytest.mark.timeout(600),  # the first time, snarkjs makes what is kept afterwards
+]
 
 MATRIX = list(matrix.entries())
 
