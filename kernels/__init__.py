@@ -4,9 +4,8 @@ This package imports nothing of ours and compiles nothing: ``ROOT`` says where t
 backends of ``prover`` turn them into something that runs.
 """
 
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(str(files("kernels")))
+ROOT: Final = Path(__file__).parent
 """The folder of the kernel sources, as the compilers' include path."""

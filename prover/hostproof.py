@@ -16,8 +16,7 @@ from prover.formats.points import g1_from_bytes, g2_from_bytes
 from prover.formats.snarkjson import Proof
 from prover.formats.strategy import HBasis, ProvingKey
 from prover.formats.wtns import Witness
-from prover.native import address_of, native
-from prover.ntt import montgomery_bytes
+from prover.native import address_of, montgomery_bytes, native
 from prover.plan import ELEMENT_BYTES, native_bytes
 
 

@@ -95,6 +95,11 @@ def native(curve: Curve) -> Native:
     return Native(curve)
 
 
+def montgomery_bytes(curve: Curve, value: int) -> bytes:
+    """Return a scalar field element as kernels keep it."""
+    return ((value << 8 * curve.n8r) % curve.r).to_bytes(curve.n8r, "little")
+
+
 class _PyBuffer(ctypes.Structure):
     """CPython's ``Py_buffer``."""
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from kernels.curves import Curve
 from prover.backends.base import Backend, Buffer, Scope
+from prover.native import montgomery_bytes
 from prover.plan import ELEMENT_BYTES, ceil_div, flat, plan_ntt
 
 _POWERS_PER_THREAD = 32
@@ -45,11 +46,6 @@ class Domain:
     def size(self) -> int:
         """Elements of a vector."""
         return 1 << self.log_n
-
-
-def montgomery_bytes(curve: Curve, value: int) -> bytes:
-    """Return a scalar field element as kernels keep it."""
-    return ((value << 8 * curve.n8r) % curve.r).to_bytes(curve.n8r, "little")
 
 
 def make_domain(

@@ -20,8 +20,7 @@ from prover.errors import DeviceError, Mismatch, printable
 from prover.formats.points import g1_to_bytes, g2_to_bytes
 from prover.formats.r1cs import R1cs
 from prover.formats.zkey import UNSAFE_NAME
-from prover.native import address_of, native
-from prover.ntt import montgomery_bytes
+from prover.native import address_of, montgomery_bytes, native
 
 CHUNK_POINTS: Final = 1 << 15
 """Points computed and written at once."""

@@ -1,17 +1,15 @@
 """Devices: one interface, one module for each kind."""
 
-import logging
 import os
 import re
 from typing import Final
 
 from prover.backends.base import Backend
+from prover.backends.cards import card_count
 from prover.backends.host import HostBackend
 from prover.errors import DeviceError
 
 __all__ = ["Backend", "card_count", "open_backend", "parse_bytes"]
-
-log = logging.getLogger(__name__)
 
 _CUDA: Final = re.compile(r"cuda:([0-9]{1,3})")
 _BYTES: Final = re.compile(r"([0-9]{1,15})(?:([KMGT])(?:i?B)?)?", re.IGNORECASE)
@@ -41,13 +39,6 @@ def open_backend(device: str = "auto", *, max_vram_bytes: int | None = None) -> 
     return _card(int(card[1]), max_vram_bytes)
 
 
-def card_count() -> int:
-    """Return how many cards the NVIDIA driver has; 0 where there is none."""
-    from prover.backends import cuda  # noqa: PLC0415 - only where a card may be wanted
-
-    return cuda.card_count()
-
-
 def parse_bytes(text: str) -> int:
     """Return the number of bytes that a text such as ``20G`` says.
 
@@ -67,7 +58,9 @@ def _best(max_vram_bytes: int | None) -> Backend:
     try:
         return _card(0, max_vram_bytes).__enter__()
     except DeviceError as error:
-        log.warning("the card cannot be used, so this machine proves on its CPU: %s", error)
+        import logging  # noqa: PLC0415 - takes as long to load as a small proof does
+
+        logging.getLogger(__name__).warning("the card cannot be used, so this machine proves on its CPU: %s", error)
         return HostBackend()
 
 

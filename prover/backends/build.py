@@ -4,12 +4,8 @@ The shared object is kept in the cache under the digest of everything it was mad
 file and the features of the CPU that it compiles for.
 """
 
-import logging
 import os
-import platform
-import shlex
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -18,8 +14,6 @@ from typing import Final
 from kernels import ROOT
 from prover.backends.cache import cache_folder, check_owner, compile_checked, digest_of, identity, obtain, run
 from prover.errors import DeviceError
-
-log = logging.getLogger(__name__)
 
 COMPILERS: Final = ("g++", "clang++", "c++")
 """Tried in this order where CXX does not name one."""
@@ -41,6 +35,8 @@ def find_compiler() -> list[str]:
     """
     named = os.environ.get("CXX", "").strip()
     if named:
+        import shlex  # noqa: PLC0415 - a proof that compiles nothing does without
+
         try:
             command = shlex.split(named)
         except ValueError as error:
@@ -117,11 +113,18 @@ def _cpu_features() -> str:
         lines = CPUINFO.read_text(encoding="ascii", errors="replace").splitlines()
         told = {line.partition(":")[0].strip(): line for line in reversed(lines)}
         return "\n".join(told.get(name, "") for name in ("vendor_id", "model name", "flags", "Features"))
+    import platform  # noqa: PLC0415 - only where the system has no such file
+
     return platform.processor()
 
 
 def _compile(compiler: list[str], flags: list[str], sources: list[Path], folder: Path) -> Path:
     """Compile the sources side by side in a folder, and link them."""
+    import logging  # noqa: PLC0415 - what a build needs and a proof with built kernels does not
+    import shlex  # noqa: PLC0415 - same
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - same
+
+    log = logging.getLogger(__name__)
     log.info("building %s with %s", ", ".join(source.name for source in sources), shlex.join(compiler))
     objects = [folder / f"{source.stem}.o" for source in sources]
     commands = [

@@ -8,19 +8,20 @@ import fcntl
 import os
 import shutil
 import stat
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from platformdirs import user_cache_dir
 
 from kernels import ROOT
 from prover.errors import DeviceError
+
+if TYPE_CHECKING:
+    import subprocess
 
 _SUFFIXES: Final = {".cuh", ".cu", ".cpp"}
 
@@ -82,6 +83,8 @@ def obtain(place: Path, make: Callable[[Path], Path]) -> Path:
         check_owner(folder)
         if place.exists():
             return place
+        import tempfile  # noqa: PLC0415 - where a compiler runs, which is not in every process
+
         with _locked(place.with_suffix(".lock")):
             if not place.exists():
                 with tempfile.TemporaryDirectory(prefix="build-", dir=folder) as name:
@@ -129,12 +132,14 @@ def compile_checked(command: list[str], scratch: Path, deadline_s: float) -> str
     raise DeviceError(f"{command[0]} could not compile the kernels (exit code {done.returncode}): {line}")
 
 
-def run(command: list[str], deadline_s: float, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(command: list[str], deadline_s: float, **variables: str) -> "subprocess.CompletedProcess[str]":
     """Run a command with a deadline and return what it said.
 
     Raises:
         DeviceError: it cannot be run, or did not end.
     """
+    import subprocess  # noqa: PLC0415 - where a compiler runs, which is not in every process
+
     environment = {**os.environ, "LC_ALL": "C", **variables}
     try:
         return subprocess.run(  # noqa: S603 - the compiler is the user's own choice

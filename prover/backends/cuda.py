@@ -9,10 +9,10 @@ import sys
 from types import ModuleType
 from typing import Any, Final
 
+from prover.backends.cards import LIBRARY
 from prover.backends.driver import CardFacts, DriverFailure, Handle
 from prover.errors import DeviceError
 
-LIBRARY: Final = "libcuda.so.1"
 _UUID_BYTES: Final = 16
 _SETUP: Final = f"run: {sys.executable} -m cli.main gpu-setup"
 _OUT_OF_MEMORY: Final = "MemoryError"
@@ -223,18 +223,6 @@ def import_driver() -> ModuleType:
         raise DeviceError(f"PyCUDA does not fit this machine's driver ({error}); {_SETUP} --again") from error
     module: ModuleType = drv
     return module
-
-
-def card_count() -> int:
-    """Return how many cards the driver has, without making a context and without PyCUDA; 0 where there is no driver."""
-    try:
-        library = ctypes.CDLL(LIBRARY)
-        count = ctypes.c_int()
-        if library.cuInit(0) != 0 or library.cuDeviceGetCount(ctypes.byref(count)) != 0:
-            return 0
-    except (OSError, AttributeError):
-        return 0
-    return count.value
 
 
 def _uuid_of(index: int) -> str:

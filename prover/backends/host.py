@@ -4,9 +4,7 @@ The interpreter's lock is free while a kernel runs. What a kernel leaves does no
 """
 
 import ctypes
-import logging
 import os
-import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,8 +17,6 @@ from kernels.entries import ENTRY_FILES, Entry, entries, file_groups
 from prover.backends.base import AtOnce, Buffer, Data, Launch, Traits
 from prover.backends.build import build, build_sources
 from prover.errors import DeviceError
-
-log = logging.getLogger(__name__)
 
 SHARED_BYTES_MAX: Final = 32 * 1024
 """What a block's shared memory may take: about a first-level cache."""
@@ -89,7 +85,7 @@ class HostBackend(AtOnce):
     @property
     def description(self) -> str:
         """What it is, for people."""
-        return f"{platform.machine()} CPU, {self._threads} threads"
+        return f"{os.uname().machine} CPU, {self._threads} threads"
 
     def traits(self) -> Traits:
         """Return what plans depend on, as it is now."""
@@ -255,7 +251,11 @@ def _load(files: tuple[str, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(library))
     except OSError as error:
-        log.warning("%s: the built kernels cannot be loaded and are built anew: %s", library, error)
+        import logging  # noqa: PLC0415 - takes as long to load as a small proof does
+
+        logging.getLogger(__name__).warning(
+            "%s: the built kernels cannot be loaded and are built anew: %s", library, error
+        )
     try:
         library.unlink(missing_ok=True)
         return ctypes.CDLL(str(build(files, flags)))
