@@ -1,27 +1,144 @@
 """A proving key on a device: points without infinity, rows of the matrices, tables of the domain.
 
-What depends on who made a key, and not on the curve, is the strategy of its format: ``prover.formats.strategy``.
+What depends on who made a key, and not on the curve, is the strategy of its format: ``prover.formats.strategy``. A
+survey of the key on the host comes first: what is left without infinity decides how much memory is planned.
 """
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from types import TracebackType
 from typing import Final, Self
 
-from prover.backends.base import Backend, Buffer, Data, Scope
-from prover.errors import DeviceError
+from prover.backends.base import Backend, Buffer, Scope
+from prover.device_plan import BLINDING_SCALARS, KeyShape, Sum
+from prover.finite import finite_places, gathered
 from prover.formats.strategy import HBasis, ProvingKey
 from prover.msm import GroupName, point_bytes
 from prover.ntt import Domain, make_domain
-from prover.plan import COUNTER_BYTES, flat, key_bytes
+from prover.plan import COUNTER_BYTES, ELEMENT_BYTES, flat
 from prover.scan import exclusive_scan
 
-SCAN_POINTS: Final = 1 << 14
-"""Points copied at once while infinity is looked for."""
-BLINDING_SCALARS: Final = 3
-"""Scalars that follow the witness: the constant 1 and the two blinding factors r and s."""
+UPLOAD_BYTES: Final = 4 << 20
+"""Points brought together on the host at one time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """Points of one section that are not infinity.
+
+    Attributes:
+        view: the section.
+        places: which of its points.
+        scalars: the index of each one's scalar.
+    """
+
+    view: memoryview
+    places: "array[int]"
+    scalars: "array[int]"
+
+
+@dataclass(frozen=True, slots=True)
+class _Surveyed:
+    """A point set before it is on the device: sections, and single points behind them."""
+
+    group: GroupName
+    sections: tuple[_Section, ...]
+    singles: tuple[tuple[int, bytes], ...]
+
+    @property
+    def count(self) -> int:
+        """How many points."""
+        return sum(len(section.places) for section in self.sections) + len(self.singles)
+
+    def scalars(self) -> bytes:
+        """Return the index of each point's scalar, as kernels read it."""
+        found = b"".join(section.scalars.tobytes() for section in self.sections)
+        return found + array("I", [scalar for scalar, _ in self.singles]).tobytes()
+
+
+class Survey:
+    """What a key holds beside infinity, found on the host.
+
+    The sums over the private wires and over the rows are one: both go into C, and nothing else.
+
+    Attributes:
+        zkey: the key, which must stay open until it is loaded.
+        a: the points of A, alpha and delta, as are ``b1`` and ``b2`` with beta and delta.
+        b1: see ``a``.
+        b2: see ``a``; points of the second group.
+        c_and_h: the points of C, then those of H.
+        shape: what a plan depends on.
+    """
+
+    def __init__(self, zkey: ProvingKey) -> None:
+        """Look through all points.
+
+        Raises:
+            DeviceError: the functions that look cannot be built.
+        """
+        self.zkey = zkey
+        n_vars, strategy = zkey.n_vars, zkey.format
+        one, r, s = range(n_vars, n_vars + BLINDING_SCALARS)
+        wires = {
+            name: found if (found := strategy.wires(zkey, name)) is not None else range(n_vars)
+            for name in ("a", "b1", "b2")
+        }
+        rows: Sequence[int] = range(zkey.domain_size)
+        if strategy.h_basis is HBasis.MONOMIALS:
+            # As the transform leaves them; the quotient's degree is two below the size.
+            rows = _bit_reversed(zkey.log2_domain)[:-1]
+        first_row = n_vars + BLINDING_SCALARS
+        self.a = self._set("g1", [(zkey.points_a, wires["a"], 0)], [(one, zkey.alpha1), (r, zkey.delta1)])
+        self.b1 = self._set("g1", [(zkey.points_b1, wires["b1"], 0)], [(one, zkey.beta1), (s, zkey.delta1)])
+        self.b2 = self._set("g2", [(zkey.points_b2, wires["b2"], 0)], [(one, zkey.beta2), (s, zkey.delta2)])
+        private = range(zkey.n_public + 1, n_vars)
+        self.c_and_h = self._set("g1", [(zkey.points_c, private, 0), (zkey.points_h, rows, first_row)], [])
+        # Honest keys have infinity at the same wires in both groups: then B's two sums share their digits.
+        self.b_is_shared = self.b1.scalars() == self.b2.scalars()
+        g1, g2 = zkey.curve.g1_bytes, zkey.curve.g2_bytes
+        b = (
+            [Sum("msm_b", self.b1.count, (g1, g2))]
+            if self.b_is_shared
+            else [Sum("msm_b", self.b1.count, (g1,)), Sum("msm_b2", self.b2.count, (g2,))]
+        )
+        self.shape = KeyShape(
+            n_vars=n_vars,
+            log2_domain=zkey.log2_domain,
+            n_coefficients=zkey.n_coefficients,
+            scalar_bits=zkey.curve.r.bit_length(),
+            g1_bytes=g1,
+            g2_bytes=g2,
+            domains=2 if strategy.h_basis is HBasis.MONOMIALS else 1,
+            sums=(Sum("msm_a", self.a.count, (g1,)), *b, Sum("msm_h", self.c_and_h.count, (g1,))),
+        )
+
+    def _set(
+        self,
+        group: GroupName,
+        sections: list[tuple[memoryview, Sequence[int], int]],
+        singles: list[tuple[int, bytes]],
+    ) -> _Surveyed:
+        """Look through some sections.
+
+        Args:
+            group: the group of their points.
+            sections: each with the numbers of its points' scalars, and what to add to these.
+            singles: scalar index and bytes of further points.
+        """
+        size = point_bytes(self.zkey.curve, group)
+        found = []
+        for view, scalars, offset in sections:
+            places = finite_places(view, size)
+            numbers = places
+            if isinstance(scalars, range) and scalars.start + offset:
+                shift = scalars.start + offset
+                numbers = array("I", [place + shift for place in places])
+            elif not isinstance(scalars, range):
+                numbers = array("I", [scalars[place] + offset for place in places])
+            found.append(_Section(view, places, numbers))
+        return _Surveyed(group, tuple(found), tuple((scalar, point) for scalar, point in singles if any(point)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,44 +172,43 @@ class LoadedKey:
         a: A, alpha and delta, by wires and blinding scalars; as are ``b1`` and ``b2`` with beta and delta.
         b1: see ``a``.
         b2: see ``a``; points of the second group.
-        c: C, by wires.
-        h: H, by rows.
+        c_and_h: C by wires, and H by the rows behind the blinding scalars.
         row_ends: where each row of A, then each row of B, ends in the two arrays below.
         row_signals: the wire of each coefficient.
         row_values: its value times R^2.
         delta1: affine bytes.
     """
 
-    def __init__(self, zkey: ProvingKey, backend: Backend) -> None:
+    def __init__(self, zkey: ProvingKey, backend: Backend, survey: Survey | None = None) -> None:
         """Load a key.
 
         Args:
             zkey: the key; not needed any more afterwards.
             backend: the device.
+            survey: of the key, where it has been made.
 
         Raises:
             DeviceError: the device failed, or has not enough memory.
         """
+        found = survey or Survey(zkey)
         self.curve = zkey.curve
         self.n_vars = zkey.n_vars
         self.n_public = zkey.n_public
         self.delta1 = zkey.delta1
         self._backend = backend
         self._scope = Scope(backend)
-        self._check_memory(zkey)
         try:
-            self._load(zkey)
+            self._load(zkey, found)
         except BaseException:
             self._scope.close()
             raise
 
-    def _load(self, zkey: ProvingKey) -> None:
-        """Move everything to the device."""
+    def _load(self, zkey: ProvingKey, survey: Survey) -> None:
+        """Move everything to the device; in the order of the plan, which knows how much is there at each moment."""
         log2, curve, strategy = zkey.log2_domain, self.curve, zkey.format
         root, coset = strategy.root(curve, log2), strategy.coset(curve, log2)
         self.domain: Domain = make_domain(self._backend, self._scope, curve, log2, root=root, coset=coset)
         self.to_coefficients: Domain | None = None
-        h_scalars: Sequence[int] = range(zkey.domain_size)
         if strategy.h_basis is HBasis.MONOMIALS:
             # On the coset the vanishing polynomial has one value, by which this transform divides as well.
             vanishing = pow(coset, zkey.domain_size, curve.r) - 1
@@ -102,63 +218,29 @@ class LoadedKey:
                 coset=pow(coset, -1, curve.r),
                 scale=pow(vanishing, -1, curve.r),
             )
-            h_scalars = _bit_reversed(log2)[:-1]  # as that transform leaves them; its degree is two below the size
-        every = range(self.n_vars)
-        wires_a, wires_b1, wires_b2 = (
-            every if wires is None else wires
-            for wires in (strategy.wires(zkey, "a"), strategy.wires(zkey, "b1"), strategy.wires(zkey, "b2"))
-        )
-        one, r, s = range(self.n_vars, self.n_vars + BLINDING_SCALARS)
-        self.a = self._points("g1", zkey.points_a, wires_a, [(one, zkey.alpha1), (r, zkey.delta1)])
-        self.b1 = self._points("g1", zkey.points_b1, wires_b1, [(one, zkey.beta1), (s, zkey.delta1)])
-        self.b2 = self._points("g2", zkey.points_b2, wires_b2, [(one, zkey.beta2), (s, zkey.delta2)])
-        self.c = self._points("g1", zkey.points_c, range(self.n_public + 1, self.n_vars), [])
-        self.h = self._points("g1", zkey.points_h, h_scalars, [])
         self._load_rows(zkey)
+        self.a = self._points(survey.a)
+        self.b1 = self._points(survey.b1)
+        self.b2 = self._points(survey.b2, shared=self.b1 if survey.b_is_shared else None)
+        self.c_and_h = self._points(survey.c_and_h)
 
-    def _check_memory(self, zkey: ProvingKey) -> None:
-        """Refuse a key that cannot fit before anything is allocated."""
-        views = (zkey.points_a, zkey.points_b1, zkey.points_b2, zkey.points_c, zkey.points_h)
-        needed = key_bytes(
-            points_bytes=sum(view.nbytes for view in views),
-            n_points=4 * zkey.n_vars + zkey.domain_size,
-            n_coefficients=zkey.n_coefficients,
-            log2_domain=zkey.log2_domain,
-        )
-        available = self._backend.traits().memory_bytes
-        if needed > available:
-            raise DeviceError(
-                f"the proving key needs {needed} bytes of memory on {self._backend.name}, which has {available} left"
-            )
-
-    def _points(
-        self, group: GroupName, view: memoryview, scalars: Sequence[int], extra: Iterable[tuple[int, Data]]
-    ) -> PointSet:
-        """Upload the points of a section that are not infinity, and some single ones.
+    def _points(self, found: _Surveyed, shared: "PointSet | None" = None) -> PointSet:
+        """Upload a point set.
 
         Args:
-            group: the group.
-            view: the section.
-            scalars: index of the scalar of each of the section's points.
-            extra: scalar index and bytes of further points.
+            found: of the survey.
+            shared: a set whose points take the same scalars.
         """
-        size = point_bytes(self.curve, group)
-        runs = _finite_runs(view, size)
-        singles = [(scalar, point) for scalar, point in extra if any(point)]
-        count = sum(stop - start for start, stop in runs) + len(singles)
-        points = self._scope.allocate(count * size)
-        indices = array("I")
-        place = 0
-        for start, stop in runs:
-            self._backend.upload(points, view[start * size : stop * size], place * size)
-            indices.extend(scalars[start:stop])
-            place += stop - start
-        for scalar, point in singles:
-            self._backend.upload(points, point, place * size)
-            indices.append(scalar)
-            place += 1
-        packed = indices.tobytes()
-        return PointSet(group, points, self._scope.uploaded(packed), count, sha256(packed).digest())
+        size = point_bytes(self.curve, found.group)
+        points = self._scope.allocate(found.count * size)
+        at = 0
+        for octets in _pieces(found, size):
+            self._backend.upload(points, octets, at)
+            at += len(octets)
+        if shared is not None:
+            return PointSet(found.group, points, shared.scalar_of_point, found.count, shared.indices)
+        packed = found.scalars()
+        return PointSet(found.group, points, self._scope.uploaded(packed), found.count, sha256(packed).digest())
 
     def _load_rows(self, zkey: ProvingKey) -> None:
         """Sort the coefficients into rows on the device."""
@@ -166,16 +248,15 @@ class LoadedKey:
         count = zkey.n_coefficients
         self.row_ends = self._scope.allocate(rows * COUNTER_BYTES)
         self.row_signals = self._scope.allocate(count * COUNTER_BYTES)
-        self.row_values = self._scope.allocate(count * self.curve.n8r)
-        with Scope(self._backend) as own:
+        self.row_values = self._scope.allocate(count * ELEMENT_BYTES)
+        prefix, backend = self.curve.ident, self._backend
+        with Scope(backend) as own:
             records = own.uploaded(zkey.coefficients)
             where = [records.address, count, zkey.domain_size, zkey.n_vars, self.row_ends.address]
-            prefix = self.curve.ident
-            self._backend.launch(f"{prefix}_row_count", flat(count), where)
-            exclusive_scan(self._backend, self._backend.traits(), self.row_ends.address, rows)
-            self._backend.launch(
-                f"{prefix}_row_scatter", flat(count), [*where, self.row_signals.address, self.row_values.address]
-            )
+            backend.launch(f"{prefix}_row_count", flat(count), where)
+            exclusive_scan(backend, backend.traits(), self.row_ends.address, rows)
+            values = [self.row_signals.address, self.row_values.address]
+            backend.launch(f"{prefix}_row_scatter", flat(count), [*where, *values])
 
     def close(self) -> None:
         """Release the device's memory."""
@@ -198,26 +279,12 @@ def _bit_reversed(bits: int) -> Sequence[int]:
     return found
 
 
-def _finite_runs(view: memoryview, size: int) -> list[tuple[int, int]]:
-    """Return the half-open ranges of points that are not infinity.
-
-    Args:
-        view: whole points, one after the other.
-        size: bytes of a point.
-    """
-    infinity = bytes(size)
-    runs: list[tuple[int, int]] = []
-    start: int | None = None
-    count = len(view) // size
-    for block in range(0, count, SCAN_POINTS):
-        octets = bytes(view[block * size : (block + SCAN_POINTS) * size])
-        for place in range(len(octets) // size):
-            if octets.startswith(infinity, place * size):
-                if start is not None:
-                    runs.append((start, block + place))
-                    start = None
-            elif start is None:
-                start = block + place
-    if start is not None:
-        runs.append((start, count))
-    return runs
+def _pieces(found: _Surveyed, size: int) -> Iterator[bytes | bytearray]:
+    """Yield the points of a set without gaps, a piece at a time."""
+    step = UPLOAD_BYTES // size
+    for section in found.sections:
+        for first in range(0, len(section.places), step):
+            taken = min(step, len(section.places) - first)
+            yield gathered(section.view, size, section.places, first, taken)
+    if found.singles:
+        yield b"".join(point for _, point in found.singles)

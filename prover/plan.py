@@ -236,16 +236,6 @@ class MsmPlan:
         slices = max(1, min(16, self.window_buckets // (threads * 8)))
         return Launch(slices, self.windows, threads, threads * sum_bytes)
 
-    def scratch_bytes(self, sum_bytes: int) -> int:
-        """Return the memory it takes beside points and scalars: digits, sorted entries, buckets, partial sums."""
-        entries = min(self.chunk, self.count) * self.windows
-        return (
-            2 * entries * COUNTER_BYTES
-            + 2 * self.buckets * COUNTER_BYTES
-            + self.buckets * sum_bytes
-            + sum(self.partial_places()) * (sum_bytes + COUNTER_BYTES)
-        )
-
 
 def choose_window(count: int, scalar_bits: int) -> int:
     """Return the window width with the fewest field products for ``count`` points with full-width scalars.
@@ -332,26 +322,6 @@ def plan_msm(
     affordable = traits.memory_bytes // SCRATCH_SHARE // entry_bytes
     chunk_max = max(1, min(COUNTERS_MAX // windows, affordable))
     return MsmPlan(count, chosen, windows, min(chunk or chunk_max, chunk_max), traits)
-
-
-def key_bytes(*, points_bytes: int, n_points: int, n_coefficients: int, log2_domain: int) -> int:
-    """Return the memory that a loaded key takes.
-
-    Args:
-        points_bytes: bytes of all its points, infinity included.
-        n_points: number of those points.
-        n_coefficients: records of its matrices.
-        log2_domain: logarithm of its domain.
-    """
-    domain = 1 << log2_domain
-    rows = 2 * domain * COUNTER_BYTES + n_coefficients * (ELEMENT_BYTES + COUNTER_BYTES)
-    tables = (domain // 2 + 4 * (1 << ceil_div(log2_domain, 2))) * ELEMENT_BYTES
-    return points_bytes + n_points * COUNTER_BYTES + rows + tables
-
-
-def proof_bytes(*, n_vars: int, log2_domain: int) -> int:
-    """Return the memory that one proof takes beside its key and the scratch of its multi-exponentiations."""
-    return (n_vars + 3 * (1 << log2_domain)) * ELEMENT_BYTES
 
 
 def phase_weights(*, n_vars: int, n_public: int, domain_size: int) -> dict[str, int]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal, Protocol, Self
 
+from prover.errors import DeviceError
+
 Data = bytes | bytearray | memoryview
 """Whole bytes to upload; a memoryview must be contiguous."""
 
@@ -90,9 +92,11 @@ class Backend(Protocol):
 
     Attributes:
         stage: what is being done, for messages; set by whoever does it.
+        keeps_keys: whether a key should stay on it between proofs.
     """
 
     stage: str
+    keeps_keys: bool
 
     @property
     def name(self) -> str:
@@ -228,9 +232,11 @@ class AtOnce:
 
     Attributes:
         stage: what is being done, for messages.
+        keeps_keys: never: files are mapped.
     """
 
     stage = ""
+    keeps_keys = False
 
     def reserve(self, nbytes: int, what: str) -> Reserve:
         """Return nothing: every buffer is allocated by itself."""
@@ -302,14 +308,24 @@ class Scope:
         return buffer
 
     def close(self) -> None:
-        """Release everything, in the reverse of the order it was allocated in."""
+        """Release everything, in the reverse of the order it was allocated in.
+
+        Raises:
+            DeviceError: the device failed; everything is released all the same.
+        """
+        failed: DeviceError | None = None
         while self._buffers:
             buffer, secret = self._buffers.pop()
             try:
-                if secret:
-                    self._backend.zero(buffer)
-            finally:
-                self._backend.release(buffer)
+                try:
+                    if secret:
+                        self._backend.zero(buffer)
+                finally:
+                    self._backend.release(buffer)
+            except DeviceError as error:
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     def __enter__(self) -> Self:
         return self

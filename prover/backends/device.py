@@ -70,7 +70,10 @@ class DeviceBackend:
     Attributes:
         name: ``cuda:N``.
         description: what it is, for people; known once it is entered.
+        keeps_keys: always: loading one takes longer than a proof.
     """
+
+    keeps_keys = True
 
     def __init__(
         self,

@@ -251,7 +251,7 @@ def test_progress_and_order_of_phases(bundled: tuple[ZKey, Witness], planned_as:
         first, *_, last = [done for name, done, _ in steps if name == phase]
         assert first < last
     if planned_as:
-        assert len([step for step in steps if step[0] == "msm_h"]) == 4  # three chunks
+        assert len([step for step in steps if step[0] == "msm_h"]) == 7  # six chunks, private wires and rows together
 
 
 @pytest.mark.parametrize("phase", PHASES)

@@ -97,4 +97,6 @@ def test_points_that_were_left_out_are_matched_by_the_constraints(host: HostBack
         for points, wires in ((loaded.a, [0, 1, 2, one, r]), (loaded.b1, [2, 5, one, s]), (loaded.b2, [2, 5, one, s])):
             found = host.download(points.scalar_of_point, 0, 4 * points.count)
             assert list(memoryview(found).cast("I")) == wires
-        assert loaded.h.count == key.domain_size - 1
+        joined = loaded.c_and_h
+        of_rows = [scalar for scalar in host.download(joined.scalar_of_point, 0, 4 * joined.count)[::4] if scalar > s]
+        assert len(of_rows) == key.domain_size - 1

@@ -1,6 +1,5 @@
 """Keys on a device: what is left out, what stands for what, what a format decides."""
 
-import itertools
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernels.curves import BN254
-from prover import keys
 from prover.backends.host import HostBackend
+from prover.finite import finite_places, gathered
 from prover.formats.strategy import SNARKJS
 from prover.formats.zkey import ZKey
 from prover.keys import LoadedKey, PointSet
@@ -36,17 +35,17 @@ def test_snarkjs_takes_the_square_of_the_non_residue_where_there_is_no_such_root
     assert pow(25, 1 << 28, BN254.r) != 1, "the coset must not meet the domain"
 
 
-@given(st.lists(st.booleans(), max_size=70), st.sampled_from([1, 2, 3, 16]))
-def test_runs_of_finite_points(finite: list[bool], block: int) -> None:
-    """Whatever the size of the blocks that are looked at together."""
+@given(st.lists(st.booleans(), max_size=70), st.data())
+def test_points_that_are_not_infinity(finite: list[bool], data: st.DataObject) -> None:
     size = 64
-    # A point whose first half is zero is not infinity.
-    view = memoryview(b"".join(bytes(size - 1) + (b"\1" if here else b"\0") for here in finite))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(keys, "SCAN_POINTS", block)
-        runs = keys._finite_runs(view, size)
-    assert [i for start, stop in runs for i in range(start, stop)] == [i for i, here in enumerate(finite) if here]
-    assert all(stop < start for (_, stop), (start, _) in itertools.pairwise(runs)), "runs are as long as can be"
+    # A point whose first half is zero is not infinity, and sections lie at any address.
+    octets = b"x" + b"".join(bytes(size - 1) + (b"\1" if here else b"\0") for here in finite)
+    view = memoryview(octets)[1:]
+    places = finite_places(view, size)
+    assert [*places] == [i for i, here in enumerate(finite) if here]
+    first = data.draw(st.integers(0, len(places)))
+    count = data.draw(st.integers(0, len(places) - first))
+    assert gathered(view, size, places, first, count) == (bytes(size - 1) + b"\1") * count
 
 
 def scalars_of(host: HostBackend, points: PointSet) -> list[int]:
@@ -61,8 +60,7 @@ def test_infinity_is_left_out_and_blinding_points_are_added(tmp_path: Path, host
         assert scalars_of(host, key.a) == [0, 1, 2, 3, 4, 5, one, r]
         assert scalars_of(host, key.b1) == scalars_of(host, key.b2) == [0, 3, 5, one, s]
         assert key.b1.indices == key.b2.indices != key.a.indices
-        assert scalars_of(host, key.c) == [3, 4, 5, 6]
-        assert scalars_of(host, key.h) == list(range(8))
+        assert scalars_of(host, key.c_and_h) == [3, 4, 5, 6, *range(10, 18)]
         assert host.download(key.a.points, 6 * 64, 128) == zkey.alpha1 + zkey.delta1
         assert host.download(key.b2.points, 3 * 128, 256) == zkey.beta2 + zkey.delta2
         assert host.download(key.b1.points, 64, 64) == bytes(zkey.points_b1[3 * 64 : 4 * 64])

@@ -1,0 +1,209 @@
+"""What a proof takes on a device that runs the kernels: every buffer of every stage, to the byte. Pure.
+
+Memory comes in two pieces: the key's, which stays for the next proof, and the workspace of the proof in hand. Where
+that does not fit, fewer and fewer points are sorted together. What fits in no way is refused, and what would do named.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from prover.backends.arena import rounded
+from prover.backends.base import Traits
+from prover.errors import DeviceError
+from prover.plan import COUNTER_BYTES, ELEMENT_BYTES, MsmPlan, ceil_div, plan_msm, plan_scan
+
+BLINDING_SCALARS: Final = 3
+"""Scalars that follow the witness: the constant 1 and the two blinding factors r and s."""
+COMBINED: Final = 4
+"""Points that make up C: the sum over private wires and rows, A, B in the first group, delta."""
+RECORD_BYTES: Final = 3 * COUNTER_BYTES + ELEMENT_BYTES
+"""A coefficient as the file has it."""
+CHUNK_MIN: Final = 1 << 12
+"""Fewer points are not sorted together because memory is short."""
+VECTORS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """One multi-exponentiation: a set of scalars, and the point sets that take them.
+
+    Attributes:
+        name: its stage.
+        count: points of each set.
+        point_bytes: of a point of each set.
+    """
+
+    name: str
+    count: int
+    point_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyShape:
+    """What a plan depends on of a key.
+
+    Attributes:
+        n_vars: wires.
+        log2_domain: logarithm of the rows.
+        n_coefficients: records of the matrices.
+        scalar_bits: bits of the scalar field's modulus.
+        g1_bytes: of a point of the first group.
+        g2_bytes: of a point of the second group.
+        domains: tables of powers: one, or two where H is in coefficients.
+        sums: the multi-exponentiations in their order, infinity left out.
+    """
+
+    n_vars: int
+    log2_domain: int
+    n_coefficients: int
+    scalar_bits: int
+    g1_bytes: int
+    g2_bytes: int
+    domains: int
+    sums: tuple[Sum, ...]
+
+    @property
+    def domain_size(self) -> int:
+        """Rows."""
+        return 1 << self.log2_domain
+
+
+@dataclass(frozen=True, slots=True)
+class ProofPlan:
+    """A plan that fits.
+
+    Attributes:
+        shape: of what.
+        key_bytes: memory of the key, with what loading it takes for a moment.
+        proof_bytes: the part of the workspace that lives as long as the proof.
+        scratch_bytes: of each multi-exponentiation, by its name.
+        sums: how each is done, by its name.
+    """
+
+    shape: KeyShape
+    key_bytes: int
+    proof_bytes: int
+    scratch_bytes: dict[str, int]
+    sums: dict[str, MsmPlan]
+
+    @property
+    def workspace_bytes(self) -> int:
+        """The most that the proof takes beside its key."""
+        return self.proof_bytes + max(self.scratch_bytes.values(), default=0)
+
+    def stage_bytes(self) -> dict[str, int]:
+        """Return the workspace in use at most in each stage."""
+        sums = {name: self.proof_bytes + scratch for name, scratch in self.scratch_bytes.items()}
+        return {"rows": self.proof_bytes, "transforms": self.proof_bytes, **sums, "assemble": self.proof_bytes}
+
+
+def plan_proof(
+    shape: KeyShape,
+    traits: Traits,
+    *,
+    key_is_there: bool = False,
+    window_bits: int | None = None,
+    chunk: int | None = None,
+    name: str = "the device",
+) -> ProofPlan:
+    """Return how to prove on a device.
+
+    Args:
+        shape: of the key.
+        traits: the device, with the memory that the key, if it is not there yet, and the workspace may take.
+        key_is_there: whether the key has its memory already.
+        window_bits: to force a window.
+        chunk: to force how many points are sorted together at most.
+        name: of the device, in the sentence.
+
+    Raises:
+        DeviceError: it does not fit in any way; the sentence says what would do.
+    """
+    key = 0 if key_is_there else key_memory_bytes(shape, traits)
+    room = traits.memory_bytes
+    least = 0
+    for plan in _plans(shape, traits, window_bits, chunk):
+        total = key + rounded(plan.workspace_bytes)
+        if total <= room:
+            return plan
+        least = min(least or total, total)
+    mebibytes = ceil_div(least, 1 << 20)
+    way_out = f"a card with {mebibytes} MiB free would do, or --device host"
+    if key > room:
+        raise DeviceError(f"the proving key needs {key} bytes of memory on {name}, which has {room} left; {way_out}")
+    raise DeviceError(
+        f"the proof needs {least - key} bytes of memory on {name} beside its key, and {room - key} are left; {way_out}"
+    )
+
+
+def _plans(shape: KeyShape, traits: Traits, window_bits: int | None, chunk: int | None) -> Iterator[ProofPlan]:
+    """Plan in the order of preference: all points of a sum at once, and then in smaller and smaller chunks."""
+    largest = max((each.count for each in shape.sums), default=1)
+    limit = max(1, min(chunk or largest, largest))
+    key, proof = key_memory_bytes(shape, traits), proof_memory_bytes(shape)
+    while True:
+        sums = {
+            each.name: plan_msm(each.count, shape.scalar_bits, traits, window_bits=window_bits, chunk=limit)
+            for each in shape.sums
+        }
+        scratch = {each.name: scratch_bytes(sums[each.name], each.point_bytes) for each in shape.sums}
+        yield ProofPlan(shape, key, proof, scratch, sums)
+        if chunk is not None or limit <= CHUNK_MIN:
+            return
+        limit = max(CHUNK_MIN, limit // 2)
+
+
+def key_memory_bytes(shape: KeyShape, traits: Traits) -> int:
+    """Return the memory of a loaded key, and of loading it: the most that is live at one time."""
+    kept = most = 0
+    for lasting, passing in _key_steps(shape, traits):
+        kept += lasting
+        most = max(most, kept + passing)
+    return most
+
+
+def _key_steps(shape: KeyShape, traits: Traits) -> Iterator[tuple[int, int]]:
+    """Yield what each step of loading a key takes for good, and for a moment; in the order of ``prover.keys``."""
+    half_window = ceil_div(shape.log2_domain, 2)
+    for _ in range(shape.domains):
+        for powers in (shape.domain_size // 2, 1 << half_window, 1 << (shape.log2_domain - half_window)):
+            yield rounded(powers * ELEMENT_BYTES), rounded(2 * ELEMENT_BYTES)
+    rows, count = 2 * shape.domain_size, shape.n_coefficients
+    table = rounded(rows * COUNTER_BYTES) + rounded(count * COUNTER_BYTES) + rounded(count * ELEMENT_BYTES)
+    yield table, rounded(count * RECORD_BYTES) + scan_bytes(rows, traits)
+    for each in shape.sums:
+        yield sum(rounded(each.count * size) for size in each.point_bytes), 0
+        yield rounded(each.count * COUNTER_BYTES), 0
+
+
+def scan_bytes(count: int, traits: Traits) -> int:
+    """Return what the totals of a scan take."""
+    return sum(rounded(level.tiles * COUNTER_BYTES) for level in plan_scan(count, traits))
+
+
+def proof_memory_bytes(shape: KeyShape) -> int:
+    """Return what lives as long as a proof: its scalars and vectors, its points, the factors of C."""
+    scalars = (shape.n_vars + BLINDING_SCALARS + VECTORS * shape.domain_size) * ELEMENT_BYTES
+    points = COMBINED * shape.g1_bytes + shape.g2_bytes + shape.g1_bytes
+    return rounded(scalars) + rounded(points) + rounded(COMBINED * ELEMENT_BYTES)
+
+
+def scratch_bytes(plan: MsmPlan, point_bytes: tuple[int, ...]) -> int:
+    """Return the most that a multi-exponentiation takes at one time.
+
+    Args:
+        plan: how it is done.
+        point_bytes: of a point of each set that takes its scalars.
+    """
+    if plan.count == 0:
+        return 0
+    entries = min(plan.chunk, plan.count) * plan.windows
+    kept = 2 * rounded(entries * COUNTER_BYTES) + rounded((plan.buckets + 1) * COUNTER_BYTES)
+    slices = 0
+    for size in point_bytes:
+        sum_bytes = 2 * size
+        kept += rounded(plan.buckets * sum_bytes)
+        kept += sum(rounded(places * sum_bytes) + rounded(places * COUNTER_BYTES) for places in plan.partial_places())
+        slices += rounded(plan.reduce_launch(sum_bytes).blocks_x * plan.windows * sum_bytes)
+    return kept + max(slices, scan_bytes(plan.buckets + 1, plan.traits))

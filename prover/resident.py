@@ -1,0 +1,166 @@
+"""Keys that stay on a device between proofs: the least recently used one goes when memory is wanted."""
+
+from collections import OrderedDict
+from collections.abc import MutableMapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary, ref
+
+from prover.backends.base import Backend, Reserve
+from prover.device_plan import KeyShape, ProofPlan, plan_proof
+from prover.errors import DeviceError
+from prover.formats.strategy import ProvingKey
+from prover.keys import LoadedKey, Survey
+
+
+@dataclass(frozen=True, slots=True)
+class _Resident:
+    """A key on a device, with its memory."""
+
+    zkey: "ref[ProvingKey]"
+    shape: KeyShape
+    key: LoadedKey
+    memory: Reserve
+
+    def close(self) -> None:
+        """Give the memory back."""
+        try:
+            self.key.close()
+        finally:
+            self.memory.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a proof works with."""
+
+    key: LoadedKey
+    plan: ProofPlan
+    workspace: Reserve
+
+
+class _Residents:
+    """The keys of one device, and the workspace of its last proof."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[int, _Resident] = OrderedDict()
+        self._workspace: Reserve | None = None
+
+    def find(self, zkey: ProvingKey) -> _Resident | None:
+        """Return a key that is there, as the most recently used one; forget those whose files were closed."""
+        for number, resident in [*self._kept.items()]:
+            if resident.zkey() is None:
+                self._kept.pop(number).close()
+        found = self._kept.get(id(zkey))
+        if found is not None:
+            self._kept.move_to_end(id(zkey))
+        return found
+
+    def keep(self, zkey: ProvingKey, resident: _Resident) -> None:
+        """Keep a key."""
+        self._kept[id(zkey)] = resident
+
+    def give_way(self, but: ProvingKey) -> bool:
+        """Give memory back: of the workspace first, then of the least recently used key; false where there is none."""
+        if self._workspace is not None:
+            workspace, self._workspace = self._workspace, None
+            workspace.close()
+            return True
+        oldest = next((number for number in self._kept if number != id(but)), None)
+        if oldest is None:
+            return False
+        self._kept.pop(oldest).close()
+        return True
+
+    @property
+    def workspace_bytes(self) -> int:
+        """What the workspace has, which the next proof can use."""
+        return self._workspace.nbytes if self._workspace is not None else 0
+
+    def workspace(self, backend: Backend, nbytes: int) -> Reserve:
+        """Return memory for a proof: what the last one left, wiped, where it is enough."""
+        if self._workspace is not None and self._workspace.nbytes < nbytes:
+            workspace, self._workspace = self._workspace, None
+            workspace.close()
+        if self._workspace is None:
+            self._workspace = backend.reserve(nbytes, "a proof")
+        self._workspace.reset_peak()
+        return self._workspace
+
+    def close(self) -> None:
+        """Give everything back."""
+        while self._kept:
+            self._kept.popitem()[1].close()
+        if self._workspace is not None:
+            self._workspace.close()
+            self._workspace = None
+
+
+_OF_DEVICE: MutableMapping[Backend, _Residents] = WeakKeyDictionary()
+
+
+def take_key(
+    backend: Backend,
+    zkey: ProvingKey,
+    stack: ExitStack,
+    *,
+    window_bits: int | None = None,
+    chunk: int | None = None,
+) -> Taken:
+    """Return a key on a device, the plan of a proof by it, and the memory for that.
+
+    Args:
+        backend: the device.
+        zkey: the key.
+        stack: takes what has to be given back after the proof.
+        window_bits: to force a window.
+        chunk: to force how many points are sorted together.
+
+    Raises:
+        DeviceError: the device failed, or has not enough memory.
+    """
+    residents = _residents(backend) if backend.keeps_keys else _Residents()
+    if not backend.keeps_keys:
+        stack.callback(residents.close)
+    there = residents.find(zkey)
+    survey = None if there else Survey(zkey)
+    shape = there.shape if there else (survey or Survey(zkey)).shape
+    while True:
+        traits = backend.traits()
+        room = replace(traits, memory_bytes=traits.memory_bytes + residents.workspace_bytes)
+        try:
+            plan = plan_proof(
+                shape, room, key_is_there=there is not None, window_bits=window_bits, chunk=chunk, name=backend.name
+            )
+            break
+        except DeviceError:
+            if not residents.give_way(zkey):
+                raise
+    if there is None:
+        # A larger workspace than this proof needs may stay only beside the key.
+        if residents.workspace_bytes + plan.key_bytes > room.memory_bytes:
+            residents.give_way(zkey)
+        there = _load(backend, zkey, plan, survey)
+        residents.keep(zkey, there)
+    return Taken(there.key, plan, residents.workspace(backend, plan.workspace_bytes))
+
+
+def _load(backend: Backend, zkey: ProvingKey, plan: ProofPlan, survey: Survey | None) -> _Resident:
+    """Load a key into memory of its own."""
+    memory = backend.reserve(plan.key_bytes, "a proving key")
+    try:
+        with backend.within(memory):
+            loaded = LoadedKey(zkey, backend, survey)
+    except BaseException:
+        memory.close()
+        raise
+    return _Resident(ref(zkey), plan.shape, loaded, memory)
+
+
+def _residents(backend: Backend) -> _Residents:
+    """Return the keys of a device; they are closed before it is."""
+    found = _OF_DEVICE.get(backend)
+    if found is None:
+        found = _OF_DEVICE[backend] = _Residents()
+        backend.closes_first(lambda: _OF_DEVICE.pop(backend).close())
+    return found

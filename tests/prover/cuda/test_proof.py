@@ -1,0 +1,318 @@
+"""Whole proofs on a simulated card: the same bytes, what is asked in which order, what failures leave."""
+
+import ctypes
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from kernels.curves import BLS12_381, BN254, Curve
+from prover import circuits
+from prover.backends.arena import Arena
+from prover.backends.base import Launch
+from prover.backends.device import DeviceBackend
+from prover.backends.driver import DriverFailure, Handle
+from prover.backends.host import HostBackend
+from prover.device_plan import plan_proof
+from prover.device_proof import KernelComputation
+from prover.errors import Cancelled, DeviceError
+from prover.formats.snarkjson import proof_to_json
+from prover.formats.strategy import SNARKJS, ProvingKey
+from prover.formats.wtns import Witness
+from prover.formats.zkey import ZKey
+from prover.groth16 import PHASES, Blinding, Tuning, _Phases, prove
+from prover.keys import Survey
+from prover.plan import phase_weights
+from tests.prover.cuda.simulated import NamedImages, Order, SimulatedDriver, simulated
+from tests.prover.toy import MIXED, MULTIPLY, MULTIPLY_WITNESS, mixed_witness, setup, wtns
+
+FIXED = Blinding(r=BN254.r - 1234567, s=(1 << 251) + 89)
+LAUNCHES_MAX = 60
+"""Of a proof of 2^16 rows, the key being there."""
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[HostBackend]:
+    with HostBackend() as backend:
+        yield backend
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Iterator[tuple[ZKey, Witness]]:
+    with ZKey.open(circuits.ZKEY) as zkey, Witness.open(circuits.WITNESS) as witness:
+        yield zkey, witness
+
+
+@pytest.fixture(scope="module")
+def bundled_text(bundled: tuple[ZKey, Witness], host: HostBackend) -> str:
+    return proof_to_json(prove(*bundled, host, blinding=FIXED).proof)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ZKey, Witness]]:
+    """Two rows."""
+    folder = tmp_path_factory.mktemp("small")
+    (folder / "k.zkey").write_bytes(setup(MULTIPLY).file())
+    (folder / "w.wtns").write_bytes(wtns(list(MULTIPLY_WITNESS)).file())
+    with ZKey.open(folder / "k.zkey") as zkey, Witness.open(folder / "w.wtns") as witness:
+        yield zkey, witness
+
+
+@pytest.mark.parametrize("order", ["late", 1, 2])
+def test_a_card_gives_the_same_bytes_in_whatever_order_its_queues_run(
+    bundled: tuple[ZKey, Witness], bundled_text: str, host: HostBackend, order: Order
+) -> None:
+    with simulated(SimulatedDriver(order=order, host=host)) as device:
+        for tuning in (Tuning(), Tuning(window_bits=7, chunk=900), Tuning(overlap=False)):
+            assert proof_to_json(prove(*bundled, device, blinding=FIXED, tuning=tuning).proof) == bundled_text
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("order", ["late", 5])
+def test_the_second_curve(tmp_path: Path, host: HostBackend, order: Order) -> None:
+    (tmp_path / "k.zkey").write_bytes(setup(MIXED, curve=BLS12_381).file())
+    (tmp_path / "w.wtns").write_bytes(wtns(mixed_witness(curve=BLS12_381), BLS12_381.r).file())
+    with (
+        ZKey.open(tmp_path / "k.zkey") as zkey,
+        Witness.open(tmp_path / "w.wtns") as witness,
+        simulated(SimulatedDriver(order=order, host=host)) as device,
+    ):
+        fixed = Blinding(r=BLS12_381.r - 7, s=5)
+        expected = proof_to_json(prove(zkey, witness, host, blinding=fixed).proof)
+        for tuning in (Tuning(), Tuning(window_bits=5, chunk=3)):
+            assert proof_to_json(prove(zkey, witness, device, blinding=fixed, tuning=tuning).proof) == expected
+
+
+def test_what_is_asked_of_the_driver_and_in_which_order(small: tuple[ZKey, Witness], host: HostBackend) -> None:
+    driver = SimulatedDriver(host=host)
+    with simulated(driver) as device:
+        prove(*small, device, blinding=FIXED)
+        first = len(driver.calls)
+        prove(*small, device, blinding=FIXED)
+        calls = driver.calls[first:]
+        assert driver.peak_bytes == driver.in_use_bytes, "key and workspace stay for the next proof"
+    assert [call.name for call in driver.calls].count("allocate") == 2, "one piece for the key, one for proofs"
+    assert not [call for call in calls if call.name in {"allocate", "load", "function", "make_stream", "free"}]
+    # The rows and the transforms have a queue of their own, which waits for the witness.
+    launches = [(call.detail.removeprefix("bn254_"), call.stream) for call in calls if call.name == "launch"]
+    aside = [name for name, stream in launches if stream == 1]
+    assert aside == ["row_sums", "products", "ntt_pass", "ntt_pass", "quotient"]
+    names = [(call.name, call.stream) for call in calls]
+    copies = [place for place, call in enumerate(calls) if call.name == "copy_in"]
+    assert names[copies[1] + 1 : copies[1] + 4] == [("record", 0), ("record", 0), ("wait", 1)]
+    # The last sum waits for the quotient: the record follows it, the wait comes before that sum's digits.
+    quotient = next(place for place, call in enumerate(calls) if call.detail == "bn254_quotient")
+    assert names[quotient + 1] == ("record", 1)
+    waits = [place for place, name in enumerate(names) if name == ("wait", 0)]
+    digits = [place for place, call in enumerate(calls) if call.detail == "bn254_digits"]
+    assert len(waits) == 1
+    assert quotient < digits[-2] < waits[0] < digits[-1]
+    # Whatever was copied through page-locked memory is followed by the record that frees it.
+    for place in copies:
+        assert names[place + 1][0] == "record"
+    # At the end: the points come back, after what makes them.
+    assert [name for name, _ in names if name in {"launch", "copy_out"}][-2:] == ["launch", "copy_out"]
+
+
+def test_failures_at_any_call_free_everything_and_say_where(small: tuple[ZKey, Witness], host: HostBackend) -> None:
+    counting = SimulatedDriver(host=host)
+    with simulated(counting) as device:
+        prove(*small, device, blinding=FIXED)
+        total = len(counting.calls)
+    stages = set()
+    for number in range(0, total, 7):
+        driver = SimulatedDriver(host=host, fail_at=number)
+        stages |= _fails(driver, small)
+        assert not driver.leaks(), counting.calls[number]
+    assert len(stages) > 4
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("order", ["early", "late", 3])
+def test_failures_at_every_single_call(small: tuple[ZKey, Witness], host: HostBackend, order: Order) -> None:
+    counting = SimulatedDriver(host=host, order=order)
+    with simulated(counting) as device:
+        prove(*small, device, blinding=FIXED)
+        total = len(counting.calls)
+    stages = set()
+    for number in range(total):
+        driver = SimulatedDriver(host=host, order=order, fail_at=number)
+        stages |= _fails(driver, small)
+        assert not driver.leaks(), counting.calls[number]
+    assert stages >= {"key", "rows", "transforms", "msm_a", "msm_b", "msm_h", "assemble"}
+
+
+def _fails(driver: SimulatedDriver, pair: tuple[ZKey, Witness]) -> set[str]:
+    """Prove on a driver that fails somewhere; return the stage that the error names."""
+    expected = driver.fail_at
+    try:
+        with simulated(driver) as device:
+            prove(*pair, device, blinding=FIXED)
+    except DeviceError as error:
+        sentence = str(error)
+        assert "an injected failure" in sentence
+        failed = driver.calls[cast(int, expected)]
+        if failed.name == "launch":
+            assert f"the kernel {failed.detail} failed in the stage" in sentence
+        return {phase for phase in PHASES if f"in the stage {phase}:" in sentence}
+    except DriverFailure:
+        return set()  # of opening the card, which a driver says in words of its own
+    pytest.fail(f"call {expected} failed and nobody noticed")
+
+
+def test_a_cancelled_proof_leaves_the_card_ready(
+    bundled: tuple[ZKey, Witness], bundled_text: str, host: HostBackend
+) -> None:
+    driver = SimulatedDriver(host=host, order="late")
+    with simulated(driver) as device:
+        for phase in ("rows", "msm_b", "assemble"):
+            begun: list[str] = []
+            with pytest.raises(Cancelled):
+                prove(
+                    *bundled,
+                    device,
+                    progress=lambda name, _done, _total, begun=begun: begun.append(name),  # type: ignore[misc]
+                    cancelled=lambda begun=begun, phase=phase: len(set(begun)) == PHASES.index(phase),  # type: ignore[misc]
+                )
+        assert proof_to_json(prove(*bundled, device, blinding=FIXED).proof) == bundled_text
+
+
+@pytest.mark.parametrize(
+    "tuning", [Tuning(), Tuning(window_bits=5), Tuning(chunk=300), Tuning(window_bits=11, chunk=900)]
+)
+def test_the_planned_peak_of_each_stage_is_the_real_one(
+    bundled: tuple[ZKey, Witness], host: HostBackend, tuning: Tuning
+) -> None:
+    driver = SimulatedDriver(host=host)
+    peaks: dict[str, int] = {}
+    with simulated(driver) as device:
+
+        def watch(name: str, done: int, whole: int) -> None:
+            arena = arenas(device).get("a proof")
+            if arena is not None:
+                peaks[name] = max(peaks.get(name, 0), arena.peak_bytes)
+                arena.reset_peak()
+            assert 0 <= done <= whole
+
+        free = device.traits()
+        prove(*bundled, device, progress=watch, tuning=tuning)
+        survey = Survey(bundled[0])
+        plan = plan_proof(survey.shape, free, window_bits=tuning.window_bits, chunk=tuning.chunk)
+        planned = plan.stage_bytes()
+        assert {name: peaks[name] for name in planned} == planned
+        assert max(planned.values()) == plan.workspace_bytes == arenas(device)["a proof"].nbytes
+        key = arenas(device)["a proving key"]
+        assert key.peak_bytes == key.nbytes == plan.key_bytes
+        assert driver.peak_bytes == plan.key_bytes + plan.workspace_bytes
+
+
+def arenas(device: DeviceBackend) -> dict[str, Arena]:
+    return {arena.what: arena for arena in device._reserved.values()}
+
+
+def test_memory_stays_flat_and_keys_give_way_to_others(
+    bundled: tuple[ZKey, Witness], small: tuple[ZKey, Witness], host: HostBackend
+) -> None:
+    driver = SimulatedDriver(host=host)
+    with simulated(driver) as device:
+        prove(*bundled, device)
+        alone = driver.in_use_bytes
+        for _ in range(2):
+            prove(*bundled, device)
+            assert driver.in_use_bytes == alone
+        small_needs = plan_proof(Survey(small[0]).shape, device.traits()).key_bytes
+    # Just enough for the larger one: the smaller key has to go, and comes back.
+    limit = alone + small_needs // 2
+    driver = SimulatedDriver(host=host)
+    with simulated(driver, max_vram_bytes=limit) as device:
+        for pair in (small, bundled, small, bundled):
+            prove(*pair, device)
+            assert driver.in_use_bytes <= limit
+    assert driver.peak_bytes <= limit
+    assert driver.launches.count("bn254_row_count") >= 3
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_taken(
+    bundled: tuple[ZKey, Witness], host: HostBackend
+) -> None:
+    driver = SimulatedDriver(host=host)
+    with simulated(driver, max_vram_bytes=1 << 20) as device:
+        with pytest.raises(DeviceError, match=r"needs [0-9]+ bytes of memory on cuda:0 .* would do, or --device host"):
+            prove(*bundled, device)
+        assert not device.broken
+        assert not driver.in_use_bytes
+
+
+@dataclass
+class Synthetic:
+    """A key of any size whose points are none: what counts here is how many there are."""
+
+    log2_domain: int
+    curve: Curve = BN254
+    format = SNARKJS
+    path = "synthetic"
+    n_public = 1
+
+    def __post_init__(self) -> None:
+        curve, size = self.curve, 1 << self.log2_domain
+        self.n_vars = self.domain_size = size
+        self.alpha1 = self.beta1 = self.delta1 = b"\1" * curve.g1_bytes
+        self.beta2 = self.gamma2 = self.delta2 = b"\1" * curve.g2_bytes
+        points = memoryview(b"\1" * (size * curve.g2_bytes))
+        self.points_a = self.points_b1 = self.points_h = points[: size * curve.g1_bytes]
+        self.points_c = points[: (size - 2) * curve.g1_bytes]
+        self.points_b2 = points
+        self.n_coefficients = 3
+        self.coefficients = memoryview(bytes(3 * 44))
+
+
+class Dense(SimulatedDriver):
+    """Runs nothing, and answers every question for the number of entries with the most there can be."""
+
+    def __init__(self) -> None:
+        super().__init__(runs=False, memory_bytes=1 << 40)
+        self.entries = 0
+
+    def launch(
+        self,
+        function: Handle,
+        grid: tuple[int, int],
+        threads: int,
+        shared_bytes: int,
+        stream: Handle,
+        arguments: tuple[int, ...],
+    ) -> None:
+        if str(function).endswith("_digits"):
+            self.entries = arguments[2] * arguments[4]
+        super().launch(function, grid, threads, shared_bytes, stream, arguments)
+
+    def copy_out(self, host: int, address: int, nbytes: int, stream: Handle) -> None:
+        super().copy_out(host, address, nbytes, stream)
+        if nbytes == 4:
+            ctypes.memmove(host, array("I", [self.entries]).tobytes(), 4)
+
+
+def test_a_proof_of_2_16_takes_few_launches() -> None:
+    driver = Dense()
+    key = Synthetic(16)
+    phases = _Phases(lambda *_step: None, lambda: False, phase_weights(n_vars=1 << 16, n_public=1, domain_size=1 << 16))
+    witness = cast(Witness, type("Zeros", (), {"values": memoryview(bytes(32 << 16))}))
+    with simulated(driver) as device:
+        for _ in range(2):
+            before = len(driver.launches)
+            with KernelComputation(cast(ProvingKey, key), device, phases) as computation:
+                computation.run(witness, 5, 7)
+    launches = driver.launches[before:]
+    assert launches.count("bn254_g1_accumulate") + launches.count("bn254_g2_accumulate") == 4
+    assert len(launches) <= LAUNCHES_MAX, launches
+
+
+def test_a_device_is_opened_once() -> None:
+    driver = SimulatedDriver(runs=False)
+    backend = DeviceBackend(0, driver, NamedImages())
+    with backend, backend:
+        backend.launch("scan_add", Launch(1), [0] * 5)
+    assert [call.name for call in driver.calls].count("open") == 1
