@@ -19,7 +19,6 @@ from typing import Final
 
 from kernels.curves import Curve
 from prover.backends.base import Backend, Scope
-from prover.device_proof import KernelComputation
 from prover.errors import Cancelled, ProofRejected, printable
 from prover.formats.snarkjson import Proof, vkey_from_zkey
 from prover.formats.strategy import ProvingKey
@@ -169,6 +168,8 @@ def prove(
                 )
             proof = host.run(witness, chosen.r, chosen.s)
         else:
+            from prover.device_proof import KernelComputation  # noqa: PLC0415 - a CPU's proof needs none of it
+
             computation = KernelComputation(
                 zkey, backend, phases, window_bits=tuning.window_bits, chunk=tuning.chunk, overlap=tuning.overlap
             )
