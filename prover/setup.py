@@ -19,13 +19,13 @@ from prover.backends.base import Backend, Buffer, Scope
 from prover.errors import DeviceError, Mismatch, printable
 from prover.formats.points import g1_to_bytes, g2_to_bytes
 from prover.formats.r1cs import R1cs
-from prover.formats.zkey import UNSAFE_NAME
+from prover.formats.zkey import COEFFICIENTS_MAX, UNSAFE_NAME
 from prover.native import address_of, montgomery_bytes, native
 
 CHUNK_POINTS: Final = 1 << 15
 """Points computed and written at once."""
 CHUNK_RECORDS: Final = 1 << 16
-"""Records of coefficients written at once; also the most terms that one constraint may have in A and B together."""
+"""Records of coefficients written at once, or those of one constraint where it has more."""
 ELEMENT_BYTES: Final = 32
 _MALFORMED: Final = (1 << 64) - 1
 
@@ -181,50 +181,53 @@ class _Setup:
         r1cs, curve, size = self._r1cs, self._curve, 1 << self._log2
         start = file.tell()
         file.write(bytes(4))
-        total = 0
+        one = (1).to_bytes(curve.n8r, "little")
+        rows = b"".join(struct.pack("<II", 1, wire) + one + bytes(8) for wire in range(r1cs.n_public + 1))
         with Scope(self._backend) as own:
             weights = own.allocate(size * ELEMENT_BYTES, secret=True)
             self._lagrange(weights, curve.fr_root_of_order(self._log2), 1, size, 1)
-            records = own.allocate(CHUNK_RECORDS * (12 + curve.n8r))
-            done = own.allocate(24)
-            one = (1).to_bytes(curve.n8r, "little")
-            rows = b"".join(struct.pack("<II", 1, wire) + one + bytes(8) for wire in range(r1cs.n_public + 1))
-            parts = (
-                (r1cs.constraints, r1cs.n_constraints, 0),
-                (memoryview(rows), r1cs.n_public + 1, r1cs.n_constraints),
-            )
-            for view, count, first in parts:
-                position = constraints = 0
-                while constraints < count:
-                    ok = self._functions.call(
-                        "gather_terms",
-                        address_of(view) + position,
-                        len(view) - position,
-                        first + constraints,
-                        count - constraints,
-                        r1cs.n_wires,
-                        weights.address,
-                        *(sums.address for sums in self._at_tau),
-                        records.address,
-                        CHUNK_RECORDS,
-                        done.address,
-                    )
-                    some, read, written = struct.unpack("<QQQ", self._backend.download(done, 0, 24))
-                    if not ok & 1:
-                        raise r1cs.malformed_terms()
-                    if not some:
-                        raise Mismatch(
-                            f"{printable(r1cs.path)}: constraint {constraints} has more than {CHUNK_RECORDS} terms"
-                        )
-                    file.write(self._backend.download(records, 0, written * (12 + curve.n8r)))
-                    constraints, position, total = constraints + some, position + read, total + written
-                    self._progress("coefficients", constraints, count)
-                if position != len(view):
-                    raise r1cs.malformed_terms()
+            total = self._write_terms(file, r1cs.constraints, r1cs.n_constraints, 0, weights)
+            total += self._write_terms(file, memoryview(rows), r1cs.n_public + 1, r1cs.n_constraints, weights)
+        if total > COEFFICIENTS_MAX:
+            raise Mismatch(f"{printable(r1cs.path)}: A and B have {total} terms; a key has at most {COEFFICIENTS_MAX}")
         end = file.tell()
         file.seek(start)
         file.write(struct.pack("<I", total))
         file.seek(end)
+
+    def _write_terms(self, file: BinaryIO, view: memoryview, count: int, first: int, weights: Buffer) -> int:
+        """Write the records of ``count`` constraints, which are rows from ``first`` on; return how many there are."""
+        record_bytes = 12 + self._curve.n8r
+        total = position = constraints = 0
+        room = CHUNK_RECORDS
+        with Scope(self._backend) as own:
+            records, done = own.allocate(room * record_bytes), own.allocate(24)
+            while constraints < count:
+                ok = self._functions.call(
+                    "gather_terms",
+                    address_of(view) + position,
+                    len(view) - position,
+                    first + constraints,
+                    count - constraints,
+                    self._r1cs.n_wires,
+                    weights.address,
+                    *(sums.address for sums in self._at_tau),
+                    records.address,
+                    room,
+                    done.address,
+                )
+                if not ok & 1:
+                    raise self._r1cs.malformed_terms()
+                some, read, written = struct.unpack("<QQQ", self._backend.download(done, 0, 24))
+                if not some:  # one constraint of more terms than that; the file has room for them, so memory has too
+                    room *= 2
+                    records = own.allocate(room * record_bytes)
+                file.write(self._backend.download(records, 0, written * record_bytes))
+                constraints, position, total = constraints + some, position + read, total + written
+                self._progress("coefficients", constraints, count)
+        if position != len(view):
+            raise self._r1cs.malformed_terms()
+        return total
 
     def _lagrange(self, out: Buffer, root: int, first: int, size: int, factor: int) -> None:
         """Compute the Lagrange polynomials at tau for the points ``first * root^i`` of a domain of ``size``."""

@@ -79,7 +79,7 @@ def signature(circuit: Compiled, folder: Path) -> Inputs:
     """Return inputs of the signature's circuit.
 
     Over BLS12-381 the library's curve is no curve and nothing can be signed: there the check is switched off, and the
-    circuit is as large and its witness as dense.
+    circuit is as large and its witness as dense. The message is one whose hash has 254 bits, as the library asks.
     """
 
     def challenge(inputs: Mapping[str, object]) -> int:
@@ -89,7 +89,7 @@ def signature(circuit: Compiled, folder: Path) -> Inputs:
     if circuit.curve == BN254:
         return eddsa.signed(42, challenge)
     key, r8 = eddsa.multiply(eddsa.BASE, 5), eddsa.multiply(eddsa.BASE, 7)
-    return {"key": list(map(str, key)), "r8": list(map(str, r8)), "message": "4", "enabled": 0, "s": "123456789"}
+    return {"key": list(map(str, key)), "r8": list(map(str, r8)), "message": "1", "enabled": 0, "s": "123456789"}
 
 
 INPUTS: Final[dict[str, Callable[[Compiled, Path], Inputs]]] = {

@@ -74,7 +74,9 @@ def test_row_25_poseidon_over_bls12_381(tmp_path: Path, host: HostBackend) -> No
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize(("name", "curve", "log2_domain"), [("mimc4", BN254, 11), ("mimc2", BLS12_381, 10)], ids=str)
+@pytest.mark.parametrize(
+    ("name", "curve", "log2_domain"), [("mimc4", BN254, 11), ("mimc2", BLS12_381, 10)], ids=["bn254", "bls12381"]
+)
 def test_keys_of_the_largest_ceremonies(
     tmp_path: Path, host: HostBackend, name: str, curve: Curve, log2_domain: int
 ) -> None:
@@ -100,7 +102,7 @@ def of_size(folder: Path, curve: Curve, log2_domain: int, host: HostBackend, *, 
     judge(folder, folder / "c.r1cs", folder / "k.zkey", folder / "w.wtns", host, log2_domain)
 
 
-@pytest.mark.parametrize(("curve", "bits"), [(BN254, False), (BLS12_381, True)], ids=str)
+@pytest.mark.parametrize(("curve", "bits"), [(BN254, False), (BLS12_381, True)], ids=["bn254 dense", "bls12381 bits"])
 def test_two_to_the_14_rows(tmp_path: Path, host: HostBackend, curve: Curve, *, bits: bool) -> None:
     of_size(tmp_path, curve, 14, host, bits=bits)
 
