@@ -11,6 +11,12 @@
 
 namespace provewire {
 
+#if defined(__CUDACC__)
+// 2^32 - 1 where the assembler cannot see that it is: it would write a product with it as a difference, and then not
+// join the halves of the products that this difference goes into.
+__constant__ u32 all_ones = 0xffffffff;
+#endif
+
 template <class P>
 struct Limbs {
   static constexpr u32 n = P::bytes / 4;
@@ -130,8 +136,15 @@ struct Limbs {
 
   // Adds the multiple of the modulus that clears column 0. The addition before left no carry.
   static HD void clear_column(u32* even, u32* odd, Carry& carry) {
-    const u32 m = even[0] * static_cast<u32>(P::negative_inverse());
+    const u32 m = even[0] * negative_inverse();
     multiply_add(even, odd, [](u32 i) { return modulus(i); }, 0, m, carry);
+  }
+
+  static HD u32 negative_inverse() {
+#if defined(__CUDA_ARCH__)
+    if constexpr (static_cast<u32>(P::negative_inverse()) == 0xffffffff) return all_ones;
+#endif
+    return static_cast<u32>(P::negative_inverse());
   }
 
   // Drops column 0 of even: its columns 2 to n - 1 become the odd columns 1 to n - 2 of the next step, and
@@ -151,22 +164,37 @@ struct Limbs {
     for (u32 i = 1; i < n; ++i) z[i] = carry.addc(a[i], b[i - 1]);
   }
 
+  // The limbs of an operand, read before a product begins: the assembler joins the two halves of a product of limbs to
+  // one instruction only where no load stands between them.
+  struct Operand {
+    u32 limb[n];
+    HD u32 operator()(u32 i) const { return limb[i]; }
+  };
+
+  static HD Operand read(const u32* x) {
+    Operand read;
+    UNROLL
+    for (u32 i = 0; i < n; ++i) read.limb[i] = x[i];
+    return read;
+  }
+
   // z = x * y / R mod p. A step adds x times one limb of y and clears a column; dropping it, even and odd change
   // their roles. Where elements are redundant even does not carry in the last step: the sum before it is below 3p, and
   // the even limbs of x times the highest limb of y are below 2p.
   static HD void multiply(u32* z, const u32* x, const u32* y) {
+    const Operand first = read(x);
+    const Operand second = read(y);
     u32 a[n];
     u32 b[n];
     Carry carry;
-    const auto limb = [x](u32 i) { return x[i]; };
     UNROLL
     for (u32 i = 0; i < n; ++i) {
       u32* even = i % 2 == 0 ? a : b;
       u32* odd = i % 2 == 0 ? b : a;
       if (i == 0) {
-        multiply_first(even, odd, limb, y[0], carry);
+        multiply_first(even, odd, first, second(0), carry);
       } else {
-        multiply_add(even, odd, limb, 0, y[i], carry, i + 1 < n || !redundant);
+        multiply_add(even, odd, first, 0, second(i), carry, i + 1 < n || !redundant);
       }
       clear_column(even, odd, carry);
       shift(even, odd, carry);
@@ -183,10 +211,11 @@ struct Limbs {
       multiply(z, x, x);
       return;
     }
+    const Operand own = read(x);
     u32 a[n];
     u32 b[n];
     Carry carry;
-    multiply_first(a, b, [x](u32 j) { return doubled(x, 0, j); }, x[0], carry);
+    multiply_first(a, b, [&own](u32 j) { return doubled(own, 0, j); }, own(0), carry);
     clear_column(a, b, carry);
     shift(a, b, carry);
     UNROLL
@@ -194,36 +223,36 @@ struct Limbs {
       u32* even = i % 2 == 0 ? a : b;
       u32* odd = i % 2 == 0 ? b : a;
       clear_column(even, odd, carry);
-      multiply_add(even, odd, [x, i](u32 j) { return doubled(x, i, j); }, i, x[i], carry, i + 1 < n);
+      multiply_add(even, odd, [&own, i](u32 j) { return doubled(own, i, j); }, i, own(i), carry, i + 1 < n);
       shift(even, odd, carry);
     }
     join(z, a, b, carry);
   }
 
   // Limb i of x for j = i, and limb j of twice the number that x's limbs above i make for j > i. 2x fits.
-  static HD u32 doubled(const u32* x, u32 i, u32 j) {
-    if (j == i) return x[i];
-    return j == i + 1 ? x[j] << 1 : x[j] << 1 | x[j - 1] >> 31;
+  static HD u32 doubled(const Operand& x, u32 i, u32 j) {
+    if (j == i) return x(i);
+    return j == i + 1 ? x(j) << 1 : x(j) << 1 | x(j - 1) >> 31;
   }
 
   // z = (x * y + v * w) / R mod p, with one reduction for both products.
   static HD void multiply_sum(u32* z, const u32* x, const u32* y, const u32* v, const u32* w) {
     static_assert(redundant, "the sum of two products must fit");
+    const Operand first = read(x), first_factor = read(y);
+    const Operand second = read(v), second_factor = read(w);
     u32 a[n];
     u32 b[n];
     Carry carry;
-    const auto first = [x](u32 i) { return x[i]; };
-    const auto second = [v](u32 i) { return v[i]; };
     UNROLL
     for (u32 i = 0; i < n; ++i) {
       u32* even = i % 2 == 0 ? a : b;
       u32* odd = i % 2 == 0 ? b : a;
       if (i == 0) {
-        multiply_first(even, odd, first, y[0], carry);
+        multiply_first(even, odd, first, first_factor(0), carry);
       } else {
-        multiply_add(even, odd, first, 0, y[i], carry);
+        multiply_add(even, odd, first, 0, first_factor(i), carry);
       }
-      multiply_add(even, odd, second, 0, w[i], carry);
+      multiply_add(even, odd, second, 0, second_factor(i), carry);
       clear_column(even, odd, carry);
       shift(even, odd, carry);
     }
