@@ -47,7 +47,7 @@ from agent.ssh_hint import keep_hint
 from agent.tasks import Tasks
 from agent.uplink import NodeFacts, Uplink, UplinkView
 from agent.watchdog import watch
-from agent.workers import DeviceWorker, own_argv
+from agent.workers import DeviceWorker, auto_argv, own_argv
 from wire.frames import Capability, Level
 from wire.signed_status import SignedStatus, signed
 
@@ -219,7 +219,7 @@ class Agent:
             DeviceWorker(
                 device,
                 config.worker_dir(device),
-                argv=own_argv if config.spawn_workers else None,
+                argv=(auto_argv if config.device == "auto" else own_argv) if config.spawn_workers else None,
                 environ=config.environ,
                 ping_s=config.worker_ping_s,
                 desk=desk,

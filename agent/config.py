@@ -13,6 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 from msgspec import Struct
 from platformdirs import user_data_dir
 
+from agent.cards import count_cards
 from agent.errors import ConfigFault
 from agent.logs.limits import BURST, BYTES_PER_DAY, RECORDS_PER_S, Rates
 from agent.logs.settings import LogSettings, log_settings
@@ -89,6 +90,8 @@ class Config(Struct, frozen=True):
     token_file: Path | None = None
     name: str = "node"
     device: str = "auto"
+    cards: int = 0
+    """Cards that ``auto`` stands for."""
     observe: bool = False
     """Telemetry only: no worker, no job."""
     local: tuple[str, int] | None = ("127.0.0.1", 8471)
@@ -353,6 +356,7 @@ def load(
         token_file=Path(token_file) if token_file else None,
         name=name,
         device=device,
+        cards=count_cards(environ),
         observe=observe or _flag(environ, "PROVEWIRE_OBSERVE"),
         local=parse_local(local or environ.get("PROVEWIRE_LOCAL") or LOCAL_DEFAULT),
         cuzk=parse_cuzk(cuzk or environ.get("PROVEWIRE_CUZK"), cuzk_grpc or environ.get("PROVEWIRE_CUZK_GRPC")),
@@ -375,7 +379,9 @@ def load(
 
 
 def devices(config: Config) -> list[str]:
-    """The devices this agent keeps a worker for. ``auto`` is ``host`` until the CUDA backend exists."""
+    """The devices this agent keeps a worker for: one for each card, and the host where there is none."""
     if config.observe:
         return []
-    return ["host" if config.device == "auto" else config.device]
+    if config.device != "auto":
+        return [config.device]
+    return [f"cuda:{number}" for number in range(config.cards)] or ["host"]

@@ -61,6 +61,11 @@ def own_argv(device: str, directory: Path) -> list[str]:
     return [sys.executable, "-m", "cli.main", "worker", "--dir", str(directory), "--device", device]
 
 
+def auto_argv(device: str, directory: Path) -> list[str]:
+    """The command line of a worker where nobody chose a device: the first card's may fall back to the host."""
+    return own_argv("auto" if device == "cuda:0" else device, directory)
+
+
 class Desk(Protocol):
     """Where events about jobs go."""
 

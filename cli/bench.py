@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zkey", required=True, type=Path, metavar="F", help="proving key, as snarkjs writes it")
     parser.add_argument("--wtns", required=True, type=Path, metavar="F", help="witness, as circom's programs write it")
     parser.add_argument("--device", default="auto", metavar="D", help="auto, host or cuda:N (default auto)")
+    parser.add_argument("--max-vram", metavar="N", help="the most memory of a card to use, such as 20G")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="proofs after a first one (default 5)")
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON line")
 
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prove again and again with the key open; print medians."""
     from cli.errors import UsageError  # noqa: PLC0415 - see cli.main
-    from prover.backends import open_backend  # noqa: PLC0415
+    from prover.backends import open_backend, parse_bytes  # noqa: PLC0415
     from prover.formats.wtns import Witness  # noqa: PLC0415
     from prover.formats.zkey import ZKey  # noqa: PLC0415
     from prover.groth16 import PHASES, prove  # noqa: PLC0415
@@ -35,7 +36,12 @@ def run(args: argparse.Namespace) -> int:
     walls: list[float] = []
     cpus: list[float] = []
     phases: dict[str, list[float]] = {name: [] for name in PHASES}
-    with ZKey.open(args.zkey) as zkey, Witness.open(args.wtns) as witness, open_backend(args.device) as backend:
+    room = parse_bytes(args.max_vram) if args.max_vram else None
+    with (
+        ZKey.open(args.zkey) as zkey,
+        Witness.open(args.wtns) as witness,
+        open_backend(args.device, max_vram_bytes=room) as backend,
+    ):
         for number in range(args.rounds + 1):
             began_s, began_cpu_s = time.perf_counter(), time.process_time()
             result = prove(zkey, witness, backend)

@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="first check the witness against the circuit's constraints, and name the one it violates",
     )
     parser.add_argument("--device", default="auto", metavar="D", help="auto, host or cuda:N (default auto)")
+    parser.add_argument("--max-vram", metavar="N", help="the most memory of a card to use, such as 20G")
     parser.add_argument("--json", action="store_true", help="print times and names as one JSON line")
 
 
@@ -51,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, begin: float) -> int:
     """See ``run``."""
-    from prover.backends import open_backend  # noqa: PLC0415 - see cli.main
+    from prover.backends import open_backend, parse_bytes  # noqa: PLC0415 - see cli.main
     from prover.formats.snarkjson import proof_to_json, public_to_json  # noqa: PLC0415
     from prover.formats.wtns import Witness, check_pair  # noqa: PLC0415
     from prover.formats.zkey import ZKey  # noqa: PLC0415
@@ -63,7 +64,8 @@ def _run(args: argparse.Namespace, begin: float) -> int:
         check_pair(zkey, witness)
         if args.check_witness is not None:
             _check_witness(args.check_witness, zkey, witness)
-        with open_backend(args.device) as backend:
+        room = parse_bytes(args.max_vram) if args.max_vram else None
+        with open_backend(args.device, max_vram_bytes=room) as backend:
             result = prove(zkey, witness, backend)
     # The proof comes last: where it stands, its public signals do too.
     write_whole([(public_path, public_to_json(result.public)), (proof_path, proof_to_json(result.proof))])

@@ -60,7 +60,8 @@ def _best(max_vram_bytes: int | None) -> Backend:
     except DeviceError as error:
         import logging  # noqa: PLC0415 - takes as long to load as a small proof does
 
-        logging.getLogger(__name__).warning("the card cannot be used, so this machine proves on its CPU: %s", error)
+        log = logging.getLogger(__name__)
+        log.warning("the card cannot be used, so this machine proves on its CPU: %s", error)
         return HostBackend()
 
 

@@ -99,6 +99,11 @@ class Backend(Protocol):
     keeps_keys: bool
 
     @property
+    def broken(self) -> bool:
+        """Whether it failed in a way that only closing and opening it mends."""
+        ...
+
+    @property
     def name(self) -> str:
         """How a user names it: ``host`` or ``cuda:N``."""
         ...
@@ -237,6 +242,7 @@ class AtOnce:
 
     stage = ""
     keeps_keys = False
+    broken = False
 
     def reserve(self, nbytes: int, what: str) -> Reserve:
         """Return nothing: every buffer is allocated by itself."""

@@ -253,9 +253,8 @@ def _load(files: tuple[str, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
     except OSError as error:
         import logging  # noqa: PLC0415 - takes as long to load as a small proof does
 
-        logging.getLogger(__name__).warning(
-            "%s: the built kernels cannot be loaded and are built anew: %s", library, error
-        )
+        log = logging.getLogger(__name__)
+        log.warning("%s: the built kernels cannot be loaded and are built anew: %s", library, error)
     try:
         library.unlink(missing_ok=True)
         return ctypes.CDLL(str(build(files, flags)))

@@ -2,12 +2,13 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 from prover.backends import open_backend
 from prover.backends.base import Backend
-from prover.errors import InternalError, MalformedFile, Mismatch
+from prover.errors import DeviceError, InternalError, MalformedFile, Mismatch
 from prover.formats.snarkjson import proof_to_json, public_to_json
 from prover.formats.wtns import Witness
 from prover.formats.zkey import ZKey
@@ -23,8 +24,9 @@ KEYS_KEPT = 2
 class Groth16:
     """Our own prover. Inputs ``zkey`` and ``wtns``; outputs ``proof`` and ``public``, as snarkjs writes them."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, *, max_vram_bytes: int | None = None) -> None:
         self._device = device
+        self._max_vram_bytes = max_vram_bytes
         self._backend: Backend | None = None
         self._keys: OrderedDict[tuple[int, ...], ZKey] = OrderedDict()
 
@@ -35,7 +37,7 @@ class Groth16:
             DeviceError: it is absent or cannot be used.
         """
         if self._backend is None:
-            backend = open_backend(self._device)
+            backend = open_backend(self._device, max_vram_bytes=self._max_vram_bytes)
             backend.__enter__()
             self._backend = backend
 
@@ -54,7 +56,12 @@ class Groth16:
         work.report("load", 0, 0)
         zkey = self._key(work.inputs["zkey"])
         with Witness.open(work.inputs["wtns"]) as witness:
-            result = prove(zkey, witness, self._backend, progress=work.report, cancelled=work.cancelled)
+            try:
+                result = prove(zkey, witness, self._backend, progress=work.report, cancelled=work.cancelled)
+            except DeviceError:
+                if self._backend.broken:
+                    self._close_device()  # the next job opens it anew
+                raise
         outputs = [_output("proof", proof_to_json(result.proof)), _output("public", public_to_json(result.public))]
         return Proved(outputs=outputs, timings_ms=dict(result.timings_ms))
 
@@ -76,13 +83,21 @@ class Groth16:
         """Close the keys and the device."""
         while self._keys:
             self._keys.popitem()[1].close()
+        self._close_device()
+
+    def _close_device(self) -> None:
         if self._backend is not None:
             backend, self._backend = self._backend, None
             backend.__exit__(None, None, None)
 
 
-ENGINES: Mapping[str, EngineMaker] = {"groth16": Groth16}
-"""Name, as jobs say it, to the engine's maker."""
+def engines(max_vram_bytes: int | None = None) -> Mapping[str, EngineMaker]:
+    """Return the engines' makers by their names, as jobs say them.
+
+    Args:
+        max_vram_bytes: the most memory of a card to use.
+    """
+    return {"groth16": partial(Groth16, max_vram_bytes=max_vram_bytes)}
 
 
 def _output(role: str, text: str) -> Output:

@@ -3,6 +3,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent import config
@@ -155,7 +156,9 @@ def test_the_longest_worker_socket_counts_too() -> None:
 
 def test_devices_of_an_agent(tmp_path: Path) -> None:
     base = {"PROVEWIRE_DATA_DIR": SHORT}
-    assert devices(load(base)) == ["host"]
+    assert devices(load({**base, "CUDA_VISIBLE_DEVICES": ""})) == ["host"]
+    assert devices(msgspec.structs.replace(load(base), cards=3)) == ["cuda:0", "cuda:1", "cuda:2"]
+    assert devices(msgspec.structs.replace(load(base, device="host"), cards=3)) == ["host"]
     assert devices(load(base, device="cuda:3")) == ["cuda:3"]
     assert devices(load(base, observe=True)) == []
     assert load(base, device="cuda:3").worker_dir("cuda:3") == Path(SHORT) / "workers" / "cuda-3"

@@ -22,7 +22,7 @@ from prover.circuits import OTHER_WITNESS, VERIFICATION_KEY, WITNESS, ZKEY
 from prover.errors import DeviceError, ProverError
 from prover.worker import lock as worker_lock
 from prover.worker.engine import EngineMaker, Proved, Work
-from prover.worker.engines import ENGINES
+from prover.worker.engines import engines as real_engines
 from prover.worker.link import QUEUE_FRAMES_MAX
 from prover.worker.process import Worker, WorkerConfig
 from prover.worker.results import Results, ended_dir, read_all
@@ -538,7 +538,7 @@ async def test_a_path_too_long_for_a_socket_is_named(tmp_path: Path) -> None:
 @pytest.mark.compiler
 async def test_a_real_proof_by_the_groth16_engine(directory: Path) -> None:
     files = psutil.Process().num_fds()
-    async with serving(directory, dict(ENGINES)), connected(directory) as (agent, _):
+    async with serving(directory, dict(real_engines())), connected(directory) as (agent, _):
         for number, witness in enumerate((WITNESS, OTHER_WITNESS), start=1):
             await agent.send(prove(attempt=number, inputs={"zkey": ZKEY, "wtns": witness}))
             ended = await agent.until(Ended)
