@@ -6,8 +6,10 @@ A real hub in a process of its own, with a node, a circuit, a job, a user and a 
 import hashlib
 import json
 from base64 import urlsafe_b64decode
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from uuid import uuid4
 
@@ -110,7 +112,12 @@ class World:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     data_dir = tmp_path_factory.mktemp("hub")
-    with process(data_dir, environ={"PROVEWIRE_ENROLL_PER_S": "1000", "PROVEWIRE_SSH_PROGRAM": "false"}) as (_, facts):
+    with process(data_dir, environ={"PROVEWIRE_ENROLL_PER_S": "1000", "PROVEWIRE_SSH_PROGRAM": "false"}) as (
+        child,
+        facts,
+    ):
+        # A log that nobody reads stops the hub when the pipe is full.
+        Thread(target=deque, args=(child.stderr, 0), daemon=True).start()
         made = World(facts["local_url"], (data_dir / "admin-token").read_text().strip())
         made.fill()
         yield made
