@@ -29,7 +29,7 @@ FUNCTIONS: Final[dict[str, tuple[type, ...]]] = {
     "assemble": (_POINTER,) * 13,
     "pairing_product_is_one": (_POINTER, _POINTER, _POINTER, _U64),
     "g1_is_in_group": (_POINTER, _POINTER),
-    "g2_is_in_group": (_POINTER, _POINTER),
+    "g2_is_in_group": (_POINTER, _POINTER, _POINTER),
     "statement": (_POINTER, _POINTER, _U64, _POINTER),
     "first_violated": (_POINTER, _U64, _U64, _U64, _POINTER),
     "lagrange": (_U64, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _U32),

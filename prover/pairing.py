@@ -21,8 +21,10 @@ def lies_in_g1(curve: Curve, point: G1Point) -> bool:
     if functions is None:
         group = group1(curve)
         return group.contains(point) and group.in_subgroup(point)
-    b = base_field_bytes(curve, curve.b1)
-    return bool(functions.call("g1_is_in_group", g1_to_bytes(curve, point), b))
+    octets, b = g1_to_bytes(curve, point), base_field_bytes(curve, curve.b1)
+    if curve.g1_cofactor == 1:  # every point of the curve does
+        return functions.call("g1_first_off_curve", octets, 1, b, 1) == 1
+    return bool(functions.call("g1_is_in_group", octets, b))
 
 
 def lies_in_g2(curve: Curve, point: G2Point) -> bool:
@@ -32,7 +34,7 @@ def lies_in_g2(curve: Curve, point: G2Point) -> bool:
         group = group2(curve)
         return group.contains(point) and group.in_subgroup(point)
     b = base_field_bytes(curve, *curve.b2)
-    return bool(functions.call("g2_is_in_group", g2_to_bytes(curve, point), b))
+    return bool(functions.call("g2_is_in_group", _constants(curve), g2_to_bytes(curve, point), b))
 
 
 def product_is_one(curve: Curve, pairs: Sequence[tuple[G1Point, G2Point]]) -> bool:
@@ -85,11 +87,6 @@ def base_field_bytes(curve: Curve, *values: int) -> bytes:
 
 @cache
 def _constants(curve: Curve) -> bytes:
-    """Return the pairing's constants: the powers of xi for the q-th power map, and the hard exponent to the base q."""
+    """Return the pairing's constants: the powers of xi for the q-th power map."""
     powers: tuple[Fq2, ...] = tower(curve).frobenius_w
-    exponent = (curve.q**4 - curve.q**2 + 1) // curve.r
-    digits = []
-    for _ in range(4):
-        exponent, digit = divmod(exponent, curve.q)
-        digits.append(digit.to_bytes(curve.n8q, "little"))
-    return b"".join(base_field_bytes(curve, *power) for power in powers) + b"".join(digits)
+    return b"".join(base_field_bytes(curve, *power) for power in powers)

@@ -1,6 +1,6 @@
 """Verification of Groth16 proofs.
 
-About 2 ms where the native functions have been built, else 0.1 s. Proofs come from rented machines and strangers, so
+About 2 ms or less where the native functions have been built, else 0.1 s. Proofs come from rented machines and strangers, so
 every value is checked before it enters a formula.
 """
 

@@ -173,8 +173,9 @@ EXPORT u64 bls12381_g1_is_in_group(const u8* point, const u8* b) {
   return is_in_group<FrParams>(loaded<G1>(point), loaded<Fq>(b));
 }
 
-EXPORT u64 bls12381_g2_is_in_group(const u8* point, const u8* b) {
-  return is_in_group<FrParams>(loaded<G2>(point), loaded<Fq2>(b));
+EXPORT u64 bls12381_g2_is_in_group(const u8* constants, const u8* point, const u8* b) {
+  using Product = Pairing<PairingTraits>;
+  return Product(loaded<Product::Constants>(constants)).is_in_second_group(loaded<G2>(point), loaded<Fq2>(b));
 }
 
 // out = points[0] + the sum of scalar times point over the others.

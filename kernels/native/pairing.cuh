@@ -32,6 +32,14 @@ struct Fq6 {
     const E c12 = (x.c[1] + x.c[2]) * (y.c[1] + y.c[2]) - p1 - p2;
     return {{p0 + times_xi(c12), c01 + times_xi(p2), c02 + p1}};
   }
+  // This times a + b v.
+  Fq6 times(const E& a, const E& b) const {
+    const E p0 = c[0] * a, p1 = c[1] * b;
+    return {{p0 + times_xi(c[2] * b), (c[0] + c[1]) * (a + b) - p0 - p1, p1 + c[2] * a}};
+  }
+  Fq6 times(const typename T::Fq& a) const {
+    return {{{c[0].c0 * a, c[0].c1 * a}, {c[1].c0 * a, c[1].c1 * a}, {c[2].c0 * a, c[2].c1 * a}}};
+  }
   Fq6 times_v() const { return {{times_xi(c[2]), c[0], c[1]}}; }
   Fq6 inverse() const {
     const E t0 = c[0].square() - times_xi(c[1] * c[2]);
@@ -63,10 +71,36 @@ struct Fq12 {
     const Fq6<T> cross = c[0] * c[1];
     return {{(c[0] + c[1]) * (c[0] + c[1].times_v()) - cross - cross.times_v(), cross + cross}};
   }
+  // The square of an element whose inverse is its conjugate: three squares over the quadratic extension
+  // (Granger and Scott, "Faster squaring in the cyclotomic subgroup of sixth degree extensions", 2010).
+  Fq12 cyclotomic_square() const {
+    Fq12 z;
+    square_pair(c[0].c[0], c[1].c[1], z.c[0].c[0], z.c[1].c[1]);
+    E low, high;
+    square_pair(c[1].c[0], c[0].c[2], low, high);
+    z.c[0].c[1] = low;
+    z.c[1].c[2] = high;
+    square_pair(c[0].c[1], c[1].c[2], low, high);
+    z.c[0].c[2] = low;
+    z.c[1].c[0] = Fq6<T>::times_xi(high);
+    for (u32 i = 0; i < 3; ++i) {
+      z.c[0].c[i] = (z.c[0].c[i] - c[0].c[i]).twice() + z.c[0].c[i];
+      z.c[1].c[i] = (z.c[1].c[i] + c[1].c[i]).twice() + z.c[1].c[i];
+    }
+    return z;
+  }
   Fq12 conjugate() const { return {{c[0], Fq6<T>::zero() - c[1]}}; }
   Fq12 inverse() const {
     const Fq6<T> inverted = (c[0] * c[0] - (c[1] * c[1]).times_v()).inverse();
     return {{c[0] * inverted, Fq6<T>::zero() - c[1] * inverted}};
+  }
+
+ private:
+  // (x + y t)^2 with t^2 = xi.
+  static void square_pair(const E& x, const E& y, E& low, E& high) {
+    const E cross = x * y;
+    low = (x + y) * (x + Fq6<T>::times_xi(y)) - cross - Fq6<T>::times_xi(cross);
+    high = cross.twice();
   }
 };
 
@@ -76,10 +110,9 @@ class Pairing {
   using F = typename T::Fq;
   using E = typename T::Fq2;
 
-  // What Python computes once: xi^(k (q - 1) / 6) for k below 6, and (q^4 - q^2 + 1) / r to the base q, plain.
+  // What Python computes once: xi^(k (q - 1) / 6) for k below 6.
   struct Constants {
     E frobenius[6];
-    u64 digits[4][sizeof(F) / 8];
   };
 
   explicit Pairing(const Constants& constants) : constants_(constants) {}
@@ -93,17 +126,54 @@ class Pairing {
     return final_power(miller(ps, qs)).is_one();
   }
 
- private:
-  Fq12<T> miller(const std::vector<Affine<F>>& ps, const std::vector<Affine<E>>& qs) const {
-    std::vector<Affine<E>> ts = qs;
-    Fq12<T> f = Fq12<T>::one();
-    u32 bit = 128;
-    while (!(T::loop(--bit / 64) >> (bit % 64) & 1)) {
+  // Whether a point of the twist y^2 = x^3 + b has order r. With t the trace of the q-th power map psi, which satisfies
+  // psi^2 - t psi + q = 0 on the twist, psi(P) = (t - 1) P means (q + 1 - t) P = 0. That is r times the first group's
+  // cofactor, which has no factor in common with the second group's.
+  bool is_in_second_group(const Affine<E>& point, const E& b) const {
+    if (point.is_infinity()) return true;
+    if (!(point.y.square() == point.x.square() * point.x + b)) return false;
+    const Wide trace_less_one = T::is_bn ? 6 * parameter() * parameter() : parameter();
+    Xyzz<E> sum = Xyzz<E>::infinity();
+    for (u32 bit = 128; bit-- > 0;) {
+      sum = sum.twice();
+      if (trace_less_one >> bit & 1) sum.add(point);
     }
-    while (bit-- > 0) {
+    Affine<E> multiple = sum.to_affine();
+    if (T::is_negative) multiple.y = -multiple.y;
+    // The other families' twist divides where that of BN curves multiplies.
+    const Affine<E> image = T::is_bn ? frobenius(point) : Affine<E>{conjugate(point.x), conjugate(point.y)};
+    if (!T::is_bn) multiple = {multiple.x * constants_.frobenius[2], multiple.y * constants_.frobenius[3]};
+    return image.x == multiple.x && image.y == multiple.y;
+  }
+
+ private:
+  using Wide = unsigned __int128;
+
+  static constexpr Wide loop() { return static_cast<Wide>(T::loop(1)) << 64 | T::loop(0); }
+  // The absolute value of the family's x.
+  static constexpr Wide parameter() { return T::is_bn ? (loop() - 2) / 6 : loop(); }
+
+  // Digits -1, 0 and 1, never two in a row that are not 0, lowest first.
+  static std::vector<int> digits(Wide number) {
+    std::vector<int> found;
+    for (; number != 0; number >>= 1) {
+      const int digit = (number & 1) == 0 ? 0 : (number & 2) == 0 ? 1 : -1;
+      if (digit == 1) number -= 1;
+      if (digit == -1) number += 1;
+      found.push_back(digit);
+    }
+    return found;
+  }
+
+  Fq12<T> miller(const std::vector<Affine<F>>& ps, const std::vector<Affine<E>>& qs) const {
+    std::vector<Affine<E>> ts = qs, minus = qs;
+    for (Affine<E>& q : minus) q.y = -q.y;
+    Fq12<T> f = Fq12<T>::one();
+    const std::vector<int> steps = digits(loop());
+    for (u64 i = steps.size() - 1; i-- > 0;) {
       f = f.square();
       step(f, ts, ts, ps, true);
-      if (T::loop(bit / 64) >> (bit % 64) & 1) step(f, ts, qs, ps, false);
+      if (steps[i] != 0) step(f, ts, steps[i] > 0 ? qs : minus, ps, false);
     }
     if (!T::is_bn) return T::is_negative ? f.conjugate() : f;
     std::vector<Affine<E>> next = qs;
@@ -136,21 +206,23 @@ class Pairing {
       const E x = slope.square() - ts[i].x - (doubling ? ts[i].x : qs[i].x);
       const E at_t = slope * ts[i].x - ts[i].y;
       const E across{-(slope.c0 * ps[i].x), -(slope.c1 * ps[i].x)};
-      const E at_p{ps[i].y, F::zero()};
-      Fq12<T> line{{Fq6<T>::zero(), Fq6<T>::zero()}};
-      if (T::is_bn) {
-        line.c[0].c[0] = at_p;
-        line.c[1].c[0] = across;
-        line.c[1].c[1] = at_t;
-      } else {
-        line.c[0].c[0] = at_t;
-        line.c[0].c[1] = across;
-        line.c[1].c[1] = at_p;
-      }
-      f = f * line;
+      f = T::is_bn ? times_line_of_bn(f, ps[i].y, across, at_t) : times_line_of_bls(f, at_t, across, ps[i].y);
       ts[i].y = slope * (ts[i].x - x) - ts[i].y;
       ts[i].x = x;
     }
+  }
+
+  // f (at_p + (across + at_t v) w).
+  static Fq12<T> times_line_of_bn(const Fq12<T>& f, const F& at_p, const E& across, const E& at_t) {
+    const Fq6<T> low = f.c[0].times(at_p), high = f.c[1].times(across, at_t);
+    const E first{across.c0 + at_p, across.c1};
+    return {{low + high.times_v(), (f.c[0] + f.c[1]).times(first, at_t) - low - high}};
+  }
+  // f (at_t + across v + at_p v w).
+  static Fq12<T> times_line_of_bls(const Fq12<T>& f, const E& at_t, const E& across, const F& at_p) {
+    const Fq6<T> low = f.c[0].times(at_t, across), high = f.c[1].times(at_p).times_v();
+    const E second{across.c0 + at_p, across.c1};
+    return {{low + high.times_v(), (f.c[0] + f.c[1]).times(at_t, second) - low - high}};
   }
 
   static E conjugate(const E& x) { return {x.c0, -x.c1}; }
@@ -163,26 +235,44 @@ class Pairing {
     return y;
   }
 
-  // x^((q^12 - 1) / r): x^((q^6 - 1)(q^2 + 1)), and then the product of the q^i-th powers to the digits.
+  // x to a fixed multiple of (q^12 - 1) / r that is prime to r: x^((q^6 - 1)(q^2 + 1)), and the family's hard part.
   Fq12<T> final_power(Fq12<T> x) const {
     x = x.conjugate() * x.inverse();
     x = frobenius(frobenius(x)) * x;
-    Fq12<T> powers[4], table[16];
-    powers[0] = x;
-    for (u32 i = 1; i < 4; ++i) powers[i] = frobenius(powers[i - 1]);
-    table[0] = Fq12<T>::one();
-    for (u32 i = 1; i < 16; ++i) {
-      const u32 low = static_cast<u32>(__builtin_ctz(i));
-      table[i] = table[i & (i - 1)] * powers[low];
+    return T::is_bn ? hard_part_of_bn(x) : hard_part_of_bls(x);
+  }
+
+  // To the power 2 x (6 x^2 + 3 x + 1) (q^4 - q^2 + 1) / r, whose digits to the base q are 1 + 6x + 12x^2 + 12x^3,
+  // 4x + 6x^2 + 12x^3, 6x + 6x^2 + 12x^3 and -1 + 4x + 6x^2 + 12x^3 (Fuentes-Castaneda, Knapp, Rodriguez-Henriquez,
+  // "Faster hashing to G2", 2011).
+  Fq12<T> hard_part_of_bn(const Fq12<T>& f) const {
+    const Fq12<T> by_2x = to_parameter(f).cyclotomic_square(), by_4x = by_2x.cyclotomic_square();
+    const Fq12<T> by_6x = by_4x * by_2x, by_6x2 = to_parameter(by_6x);
+    const Fq12<T> both = to_parameter(by_6x2.cyclotomic_square()) * by_6x2;
+    const Fq12<T> second = both * by_4x, third = both * by_6x, first = third * by_6x2 * f;
+    // Horner's rule in the q-th power map.
+    return frobenius(frobenius(frobenius(second * f.conjugate()) * third) * second) * first;
+  }
+
+  // To the power 3 (q^4 - q^2 + 1) / r = (x - 1)^2 (x + q) (x^2 + q^2 - 1) + 3.
+  Fq12<T> hard_part_of_bls(const Fq12<T>& f) const {
+    Fq12<T> a = to_parameter(f) * f.conjugate();
+    a = to_parameter(a) * a.conjugate();
+    a = to_parameter(a) * frobenius(a);
+    a = to_parameter(to_parameter(a)) * frobenius(frobenius(a)) * a.conjugate();
+    return a * f.cyclotomic_square() * f;
+  }
+
+  // f^x for f whose inverse is its conjugate.
+  Fq12<T> to_parameter(const Fq12<T>& f) const {
+    const std::vector<int> steps = digits(parameter());
+    const Fq12<T> inverted = f.conjugate();
+    Fq12<T> y = f;
+    for (u64 i = steps.size() - 1; i-- > 0;) {
+      y = y.cyclotomic_square();
+      if (steps[i] != 0) y = y * (steps[i] > 0 ? f : inverted);
     }
-    Fq12<T> y = Fq12<T>::one();
-    for (u32 bit = 8 * sizeof(F); bit-- > 0;) {
-      y = y.square();
-      u32 chosen = 0;
-      for (u32 i = 0; i < 4; ++i) chosen |= static_cast<u32>(constants_.digits[i][bit / 64] >> (bit % 64) & 1) << i;
-      if (chosen != 0) y = y * table[chosen];
-    }
-    return y;
+    return T::is_negative ? y.conjugate() : y;
   }
 
   Constants constants_;
