@@ -47,6 +47,7 @@ COMMANDS = {
     "zkey": "cli.zkey",
     "setup": "cli.setup",
     "bench": "cli.bench",
+    "gpu-setup": "cli.gpu_setup",
     "demo": "cli.demo",
 }
 """Subcommand to module, in the order of ``--help``."""
