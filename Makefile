@@ -13,7 +13,7 @@ CUDA_SOURCES := $(shell git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.c
 PAGE_SOURCES := $(shell find web -type f -not -name schema.ts 2>/dev/null) package-lock.json $(wildcard hub/api/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv page demo test test-long chaos drills lint format fuzz bench bench-quick generate clean
+.PHONY: help venv page demo test test-long chaos drills lint format fuzz bench bench-quick generate sass cuda clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -95,6 +95,13 @@ bench: $(VENV)/.dev page  ## every figure of docs/performance.md, one JSON line 
 bench-quick: $(VENV)/.dev page  ## the same in small, about 8 minutes; says whether they run, not how fast we are
 	$(call run_benches,"prove --rounds 1 --log2-max 14" "ingest --agents 100 --minutes 2 --rounds 1" "idle --count 500 --settle-s 5" \
 		"latency --count 200 --seconds 15" "reconnect --count 200 --down-s 10" "agent --seconds 20" "page --minutes 2 --count 100" "soak --minutes 2 --count 100")
+
+sass: $(VENV)/.dev  ## the kernels' machine code, counted for five kinds of card, into docs/performance.md; needs nvcc, about 10 minutes
+	$(BIN)/python -m bench.sass
+
+cuda: $(VENV)/.dev  ## the same for sm_90 alone, and for all where the kernels are not those of the report; writes nothing
+	@if command -v nvcc >/dev/null; then $(BIN)/python -m bench.sass --check; \
+	else echo "nvcc is missing: the kernels are not compiled for cards (a CUDA toolkit, or the packages of the extra gpu)"; fi
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build dist node_modules
