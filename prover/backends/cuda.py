@@ -166,12 +166,9 @@ class PyCudaDriver:
 
     def function(self, module: Any, name: str, shared_bytes_max: int) -> Handle:
         """Return a kernel of a module, which may then be launched with so much shared memory."""
-        from kernels.entries import ENTRY_FILES, LAW_FILES, entries  # noqa: PLC0415 - with the first kernel
-
         function = self._call("function", module.get_function, name)
         attribute = self._drv.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
         self._call("function", function.set_attribute, attribute, shared_bytes_max)
-        function.prepare("P" * len(entries(ENTRY_FILES + LAW_FILES)[name].parameters))
         made: Handle = function
         return made
 
@@ -186,6 +183,7 @@ class PyCudaDriver:
     ) -> None:
         """Put a launch into a stream; every argument takes 8 bytes."""
         block = (threads, 1, 1)
+        function.prepare("P" * len(arguments))
         self._call("launch", function.prepared_async_call, grid, block, stream, *arguments, shared_size=shared_bytes)
 
     def _plain(self, name: str, function: str, *arguments: object) -> None:

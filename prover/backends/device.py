@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from kernels.entries import ENTRY_FILES, Entry, entries
 from prover.backends.arena import Arena, rounded
 from prover.backends.asking import Asking
 from prover.backends.base import Buffer, Data, Launch, Reserve, Traits
-from prover.backends.driver import CardFacts, Driver, DriverFailure, Handle
+from prover.backends.driver import CardFacts, Driver, DriverFailure, Handle, Images
 from prover.backends.staging import Staging
 from prover.errors import DeviceError, InternalError
 
@@ -27,26 +27,6 @@ SPARED_PERCENT: Final = 5
 """Free memory that is left to the driver and its other users."""
 PLAIN_SHARED_BYTES: Final = 48 << 10
 """A block's shared memory up to here needs no permission."""
-
-
-class Images(Protocol):
-    """Where compiled kernels come from."""
-
-    def check(self, card: CardFacts) -> None:
-        """Look whether there can be kernels for a card, before any is asked for.
-
-        Raises:
-            DeviceError: there cannot.
-        """
-        ...
-
-    def image(self, file: str, card: CardFacts) -> bytes:
-        """Return the cubin, fatbin or PTX of an entry file.
-
-        Raises:
-            DeviceError: there is none for that card.
-        """
-        ...
 
 
 class Mark:
@@ -71,6 +51,7 @@ class DeviceBackend:
         name: ``cuda:N``.
         description: what it is, for people; known once it is entered.
         keeps_keys: always: loading one takes longer than a proof.
+        asking: what is said to the driver.
     """
 
     keeps_keys = True
@@ -97,7 +78,7 @@ class DeviceBackend:
         """
         self.name = f"cuda:{index}"
         self.description = self.name
-        self._asking = Asking(self.name, driver)
+        self.asking = Asking(self.name, driver)
         self._index = index
         self._driver = driver
         self._images = images
@@ -105,7 +86,7 @@ class DeviceBackend:
         self._max_vram_bytes = max_vram_bytes
         self._check_each = check_each
         self._card: CardFacts | None = None
-        self._staging = Staging(self._asking)
+        self._staging = Staging(self.asking)
         self._streams: list[Handle] = []
         self._current = 0
         self._events: list[Handle] = []
@@ -133,7 +114,7 @@ class DeviceBackend:
         try:
             self._images.check(card)
             for _ in range(QUEUES):
-                self._streams.append(self._asking.ask("", self._driver.make_stream))
+                self._streams.append(self.asking.ask("", self._driver.make_stream))
             self._staging.open()
         except BaseException:
             self.close()
@@ -148,21 +129,21 @@ class DeviceBackend:
     @property
     def stage(self) -> str:
         """What is being done, for messages; set by whoever does it."""
-        return self._asking.stage
+        return self.asking.stage
 
     @stage.setter
     def stage(self, stage: str) -> None:
-        self._asking.stage = stage
+        self.asking.stage = stage
 
     @property
     def broken(self) -> bool:
         """Whether the driver returned an error; then nothing but closing is left."""
-        return self._asking.broken
+        return self.asking.broken
 
     def traits(self) -> Traits:
         """Return what plans depend on, as it is now."""
         card = self.card
-        free, _ = self._asking.ask("", self._driver.memory)
+        free, _ = self.asking.ask("", self._driver.memory)
         room = free * (100 - SPARED_PERCENT) // 100
         if self._max_vram_bytes is not None:
             room = min(room, self._max_vram_bytes - self.held_bytes)
@@ -189,11 +170,11 @@ class DeviceBackend:
             DeviceError: there is not so much.
         """
         size = rounded(nbytes)
-        address = self._asking.allocate(size, what)
+        address = self.asking.allocate(size, what)
         arena = Arena(what, address, size, self._give_back)
         self._reserved[address] = arena
         try:
-            self._asking.ask("zeroing", self._driver.fill, address, 0, size, self._streams[0])
+            self.asking.ask("zeroing", self._driver.fill, address, 0, size, self._streams[0])
         except DeviceError:
             arena.close()
             raise
@@ -201,7 +182,7 @@ class DeviceBackend:
 
     def _give_back(self, address: int) -> None:
         del self._reserved[address]
-        self._asking.clean_up(self._driver.free, address)
+        self.asking.clean_up(self._driver.free, address)
 
     @contextmanager
     def within(self, reserve: Reserve) -> Iterator[None]:
@@ -226,9 +207,9 @@ class DeviceBackend:
             # What is not dealt out is zero: so it was when the arena came, and so it is left by `release`.
             return DeviceBuffer(self._within[-1].take(nbytes), nbytes)
         size = rounded(nbytes)
-        address = self._asking.allocate(size, "a buffer")
+        address = self.asking.allocate(size, "a buffer")
         self._loose[address] = size
-        self._asking.ask("zeroing", self._driver.fill, address, 0, size, self._stream)
+        self.asking.ask("zeroing", self._driver.fill, address, 0, size, self.stream)
         return DeviceBuffer(address, nbytes)
 
     def release(self, buffer: Buffer) -> None:
@@ -239,14 +220,14 @@ class DeviceBackend:
         buffer.address = 0
         if address in self._loose:
             del self._loose[address]
-            self._asking.clean_up(self._driver.synchronize, self._stream)
-            self._asking.clean_up(self._driver.free, address)
+            self.asking.clean_up(self._driver.synchronize, self.stream)
+            self.asking.clean_up(self._driver.free, address)
             return
         arena = next(arena for arena in reversed(self._reserved.values()) if arena.holds(address))
         try:
             if not self.broken and self._zeroed != address:
                 size = rounded(buffer.nbytes)
-                self._asking.ask("zeroing", self._driver.fill, address, 0, size, self._streams[0])
+                self.asking.ask("zeroing", self._driver.fill, address, 0, size, self._streams[0])
         finally:
             arena.give(address)
 
@@ -259,12 +240,12 @@ class DeviceBackend:
         source = memoryview(data).cast("B")
         self._check_part(buffer, offset, source.nbytes)
         self._zeroed = 0
-        self._staging.upload(buffer.address + offset, source, self._stream)
+        self._staging.upload(buffer.address + offset, source, self.stream)
 
     def upload_locked(self, address: int, host: int, nbytes: int) -> None:
         """Copy from host memory that was registered and stays as it is until this queue has passed."""
         self._zeroed = 0
-        self._asking.ask("a copy to the card", self._driver.copy_in, address, host, nbytes, self._stream)
+        self.asking.ask("a copy to the card", self._driver.copy_in, address, host, nbytes, self.stream)
 
     def download(self, buffer: Buffer, offset: int, nbytes: int) -> bytes:
         """Return a copy of a part of a buffer, after everything in this queue.
@@ -274,7 +255,7 @@ class DeviceBackend:
         """
         self._check_part(buffer, offset, nbytes)
         self._zeroed = 0
-        return self._staging.download(buffer.address + offset, nbytes, self._current, self._stream)
+        return self._staging.download(buffer.address + offset, nbytes, self._current, self.stream)
 
     def zero(self, buffer: Buffer) -> None:
         """Set every byte of a buffer to zero; a broken device does nothing more before it is closed, and wiped."""
@@ -282,7 +263,7 @@ class DeviceBackend:
             return
         self._check_part(buffer, 0, buffer.nbytes)
         size = rounded(buffer.nbytes)
-        self._asking.ask("zeroing", self._driver.fill, buffer.address, 0, size, self._stream)
+        self.asking.ask("zeroing", self._driver.fill, buffer.address, 0, size, self.stream)
         self._zeroed = buffer.address
 
     def register(self, host: int, nbytes: int) -> bool:
@@ -299,7 +280,7 @@ class DeviceBackend:
         """Unlock them."""
         if host in self._registered:
             self._registered.remove(host)
-            self._asking.clean_up(self._driver.unregister, host)
+            self.asking.clean_up(self._driver.unregister, host)
 
     # Queues.
 
@@ -315,17 +296,17 @@ class DeviceBackend:
     def mark(self) -> Mark:
         """Mark what the current queue has been given so far."""
         if not self._idle_events:
-            self._idle_events.append(self._asking.ask("", self._driver.make_event))
+            self._idle_events.append(self.asking.ask("", self._driver.make_event))
             self._events.append(self._idle_events[-1])
         event = self._idle_events.pop()
-        self._asking.ask("", self._driver.record, event, self._stream)
+        self.asking.ask("", self._driver.record, event, self.stream)
         return Mark(event)
 
     def wait(self, mark: object) -> None:
         """Let what the current queue is given from now on wait for a mark."""
         if not isinstance(mark, Mark):
             raise TypeError(f"{type(mark).__name__} is not a mark of a card")
-        self._asking.ask("", self._driver.wait, self._stream, mark.event)
+        self.asking.ask("", self._driver.wait, self.stream, mark.event)
         # A wait is for the record before it; a later record of the same event does not move it.
         self._idle_events.append(mark.event)
 
@@ -336,7 +317,7 @@ class DeviceBackend:
             DeviceError: something of it failed.
         """
         for queue, stream in enumerate(self._streams):
-            self._asking.synchronize(queue, stream)
+            self.asking.synchronize(queue, stream)
         self._staging.wipe()
 
     def launch(self, entry: str, launch: Launch, arguments: Sequence[int]) -> None:
@@ -355,20 +336,20 @@ class DeviceBackend:
         self._zeroed = 0
         shape = ((launch.blocks_x, launch.blocks_y), launch.threads, launch.shared_bytes)
         what = f"the kernel {entry}"
-        self._asking.ask(what, self._driver.launch, function, *shape, self._stream, tuple(arguments))
-        self._asking.launched(self._current, entry)
+        self.asking.ask(what, self._driver.launch, function, *shape, self.stream, tuple(arguments))
+        self.asking.launched(self._current, entry)
         if self._check_each:
-            self._asking.synchronize(self._current, self._stream)
+            self.asking.synchronize(self._current, self.stream)
 
     def _load(self, known: Entry) -> Handle:
         """Return a kernel's function, its module loaded on first use."""
         if known.file not in self._modules:
             image = self._images.image(known.file, self.card)
             what = f"loading the kernels {known.file}"
-            self._modules[known.file] = self._asking.ask(what, self._driver.load, image)
+            self._modules[known.file] = self.asking.ask(what, self._driver.load, image)
         shared = max(PLAIN_SHARED_BYTES, self.card.shared_bytes_max)
         module = self._modules[known.file]
-        function = self._asking.ask(f"the kernel {known.name}", self._driver.function, module, known.name, shared)
+        function = self.asking.ask(f"the kernel {known.name}", self._driver.function, module, known.name, shared)
         self._functions[known.name] = function
         return function
 
@@ -384,7 +365,7 @@ class DeviceBackend:
             close()
         self._closers.clear()
         self._wipe()
-        clean_up, driver = self._asking.clean_up, self._driver
+        clean_up, driver = self.asking.clean_up, self._driver
         for arena in [*self._reserved.values()]:
             arena.close()
         for host in [*self._registered]:
@@ -405,12 +386,12 @@ class DeviceBackend:
         # Last, and after their objects: what a driver's package holds by them needs the context to go.
         clean_up(driver.close)
         self._card = None
-        self._asking = Asking(self.name, self._driver)
-        self._staging = Staging(self._asking)
+        self.asking = Asking(self.name, self._driver)
+        self._staging = Staging(self.asking)
 
     def _wipe(self) -> None:
         """Leave nothing of a witness on the card or on the way to it."""
-        clean_up, driver = self._asking.clean_up, self._driver
+        clean_up, driver = self.asking.clean_up, self._driver
         for stream in self._streams:
             clean_up(driver.synchronize, stream)
         for stream in self._streams[:1]:
@@ -420,7 +401,8 @@ class DeviceBackend:
         self._staging.wipe()
 
     @property
-    def _stream(self) -> Handle:
+    def stream(self) -> Handle:
+        """The current queue's stream."""
         return self._streams[self._current]
 
     def _check_part(self, buffer: Buffer, offset: int, nbytes: int) -> None:

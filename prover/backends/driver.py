@@ -53,6 +53,26 @@ class CardFacts:
     shared_bytes_max: int
 
 
+class Images(Protocol):
+    """Where compiled kernels come from."""
+
+    def check(self, card: CardFacts) -> None:
+        """Look whether there can be kernels for a card, before any is asked for.
+
+        Raises:
+            DeviceError: there cannot.
+        """
+        ...
+
+    def image(self, file: str, card: CardFacts) -> bytes:
+        """Return the cubin, fatbin or PTX of an entry file.
+
+        Raises:
+            DeviceError: there is none for that card.
+        """
+        ...
+
+
 class Driver(Protocol):
     """One card, once it is open."""
 
