@@ -24,6 +24,7 @@ from hub.store.schema_alerts import (
     ALERTS,
 )
 from hub.store.sql_access import Hand
+from hub.store.sql_these import one_of_these, these
 from wire.jobs import JobState
 
 FAILED_LOOKED_AT = 1000
@@ -253,6 +254,6 @@ def _expire(connection: Connection, before_ms: int, limit: int) -> int:
         query = select(table.c.id).where(table.c.id < least(before_ms), over).order_by(table.c.id).limit(limit - gone)
         ids = list(connection.scalars(query))
         if ids:
-            connection.execute(delete(table).where(table.c.id.in_(ids)))
+            connection.execute(delete(table).where(one_of_these(table.c.id)), these(ids))
         gone += len(ids)
     return gone

@@ -23,6 +23,7 @@ from hub.rollups import (
 from hub.store.records import HistoryRow, Source, Volume
 from hub.store.schema import HISTORY_SOURCES, ROLLUPS, ROLLUPS_DUE, SAMPLES, VOLUMES
 from hub.store.sql_samples import grow, mark_due
+from hub.store.sql_these import one_of_these, these
 
 log = structlog.get_logger(__name__)
 
@@ -148,7 +149,7 @@ def _make(connection: Connection, tier: Tier, due: Sequence[tuple[int, str]]) ->
             select(ROLLUPS.c.id, func.length(ROLLUPS.c.packed)).where(ROLLUPS.c.tier_s == tier, here)
         ).all()
         if before:
-            connection.execute(delete(ROLLUPS).where(ROLLUPS.c.id.in_([row.id for row in before])))
+            connection.execute(delete(ROLLUPS).where(one_of_these(ROLLUPS.c.id)), these(row.id for row in before))
         connection.execute(insert(ROLLUPS), made)
         size_bytes = sum(len(row["packed"]) + ROLLUP_ROW_BYTES for row in made)
         size_bytes -= sum(length + ROLLUP_ROW_BYTES for _, length in before)

@@ -16,6 +16,7 @@ from sqlalchemy import insert as insert_into
 
 from hub.store.log_records import LogFilter, LogPage, StoredLog
 from hub.store.schema import LOG_USAGE, LOGS
+from hub.store.sql_these import one_of_these, these
 from wire.codec import encode_event
 from wire.frames import Event, Gap, Level, LogRecord
 
@@ -237,7 +238,7 @@ def expire(connection: Connection, before_ms: int, bytes_max: int, limit: int) -
     for row in rows:
         records[row.agent_id] += 1
         size_bytes[row.agent_id] += row.bytes
-    connection.execute(delete(LOGS).where(LOGS.c.id.in_([row.id for row in rows])))
+    connection.execute(delete(LOGS).where(one_of_these(LOGS.c.id)), these(row.id for row in rows))
     if rows:
         less = [
             {"of_agent": agent_id, "more_records": -count, "more_bytes": -size_bytes[agent_id]}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, func, select, tuple_, update
+from sqlalchemy import Connection, Select, delete, func, select, update
 
 from hub.ids import least
 from hub.rollups import Tier
@@ -29,6 +29,7 @@ from hub.store.schema import (
 from hub.store.sql_history import ROLLUP_ROW_BYTES
 from hub.store.sql_intake import EVENT_ROW_BYTES
 from hub.store.sql_samples import SAMPLE_ROW_BYTES, grow
+from hub.store.sql_these import one_of_these, these
 from wire.codec import decode_event
 from wire.errors import RemoteProtocolError
 from wire.frames import JobFailed, JobStarted, JobStopped, JobSucceeded, Stream
@@ -57,7 +58,7 @@ def expire_tier(connection: Connection, tier: Tier, before_ms: int, bytes_max: i
         select(table.c.id, func.length(table.c.packed)).where(*own, time < before_ms).order_by(time).limit(limit)
     ).all()
     if rows:
-        connection.execute(delete(table).where(table.c.id.in_([row.id for row in rows])))
+        connection.execute(delete(table).where(one_of_these(table.c.id)), these(row.id for row in rows))
         grow(connection, tier, -len(rows), -sum(length + size for _, length in rows))
     return len(rows)
 
@@ -76,8 +77,8 @@ def expire_sources(connection: Connection, before_ms: int, limit: int) -> int:
         .limit(limit)
     ).all()
     if rows:
-        key = tuple_(HISTORY_SOURCES.c.agent_id, HISTORY_SOURCES.c.number)
-        connection.execute(delete(HISTORY_SOURCES).where(key.in_([tuple(row) for row in rows])))
+        known = one_of_these(HISTORY_SOURCES.c.agent_id, HISTORY_SOURCES.c.number)
+        connection.execute(delete(HISTORY_SOURCES).where(known), these(tuple(row) for row in rows))
     return len(rows)
 
 
@@ -109,7 +110,7 @@ def expire_events(connection: Connection, before_ms: int, bytes_max: int, limit:
     kept = _needed(connection, rows) if head.stream == Stream.JOBS else set()
     gone = [row for row in rows if row.seq not in kept]
     if gone:
-        connection.execute(delete(EVENTS).where(*here, EVENTS.c.seq.in_([row.seq for row in gone])))
+        connection.execute(delete(EVENTS).where(*here, one_of_these(EVENTS.c.seq)), these(row.seq for row in gone))
     looked_at = EVENTS.c.seq > rows[-1].seq if rows else EVENTS.c.received_at_ms >= before_ms
     oldest_ms = connection.scalar(select(func.min(EVENTS.c.received_at_ms)).where(*here, looked_at))
     if oldest_ms is not None and rows and not gone:
@@ -157,6 +158,9 @@ def _of_the_fullest(connection: Connection) -> Any:
     ).one_or_none()
 
 
+_OPEN = JOBS.c.state.not_in([state.value for state in ENDED])
+
+
 def _needed(connection: Connection, rows: Sequence[Any]) -> set[int]:
     """Numbers of the events whose job has not ended."""
     by_job: dict[str, list[int]] = defaultdict(list)
@@ -167,9 +171,7 @@ def _needed(connection: Connection, rows: Sequence[Any]) -> set[int]:
             continue  # nobody can read it any more, so nobody needs it
         if isinstance(body, JobStarted | JobSucceeded | JobFailed | JobStopped):
             by_job[body.job].append(row.seq)
-    open_ = connection.scalars(
-        select(JOBS.c.id).where(JOBS.c.id.in_(by_job), JOBS.c.state.not_in([state.value for state in ENDED]))
-    )
+    open_ = connection.scalars(select(JOBS.c.id).where(one_of_these(JOBS.c.id), _OPEN), these(by_job))
     return {seq for job_id in open_ for seq in by_job[job_id]}
 
 
@@ -191,7 +193,7 @@ def expire_records(connection: Connection, before_ms: int, rows_max: int, limit:
                 oldest = select(table.c.id).where(over).order_by(table.c.id).limit(min(limit, excess))
                 ids = list(connection.scalars(oldest))
         if ids:
-            connection.execute(delete(table).where(table.c.id.in_(ids)))
+            connection.execute(delete(table).where(one_of_these(table.c.id)), these(ids))
         done += len(ids)
     return done + _expire_suppressions(connection, before_ms, limit)
 
@@ -201,7 +203,7 @@ def _expire_suppressions(connection: Connection, before_ms: int, limit: int) -> 
     columns = (SUPPRESSIONS.c.agent_id, SUPPRESSIONS.c.epoch, SUPPRESSIONS.c.stream, SUPPRESSIONS.c.window_ms)
     rows = connection.execute(select(*columns).where(SUPPRESSIONS.c.window_ms < before_ms).limit(limit)).all()
     if rows:
-        connection.execute(delete(SUPPRESSIONS).where(tuple_(*columns).in_([tuple(row) for row in rows])))
+        connection.execute(delete(SUPPRESSIONS).where(one_of_these(*columns)), these(tuple(row) for row in rows))
     return len(rows)
 
 

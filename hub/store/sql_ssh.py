@@ -12,6 +12,7 @@ from hub.store.base import PAGE_MAX
 from hub.store.records import HubEvent
 from hub.store.rows import from_row, to_row
 from hub.store.schema import SSH_ATTEMPTS, SSH_TARGETS
+from hub.store.sql_these import one_of_these, these
 from hub.store.sql_work import add_hub_event
 
 KEPT_OF_A_NODE = 200
@@ -81,7 +82,7 @@ def _hold_to_quota(connection: Connection, node_id: str) -> None:
         if number and (number >= KEPT_OF_A_NODE or total_bytes > BYTES_OF_A_NODE):
             gone.append(row.id)
     if gone:
-        connection.execute(delete(SSH_ATTEMPTS).where(SSH_ATTEMPTS.c.id.in_(gone)))
+        connection.execute(delete(SSH_ATTEMPTS).where(one_of_these(SSH_ATTEMPTS.c.id)), these(gone))
 
 
 def attempt(connection: Connection, attempt_id: str) -> Record | None:
@@ -110,7 +111,7 @@ def expire_attempts(connection: Connection, before_ms: int, limit: int) -> int:
         )
     )
     if ids:
-        connection.execute(delete(SSH_ATTEMPTS).where(SSH_ATTEMPTS.c.id.in_(ids)))
+        connection.execute(delete(SSH_ATTEMPTS).where(one_of_these(SSH_ATTEMPTS.c.id)), these(ids))
     return len(ids)
 
 

@@ -24,6 +24,7 @@ from hub.store.records import (
 )
 from hub.store.rows import from_row, to_row
 from hub.store.schema import ARTIFACTS, ATTEMPTS, CIRCUITS, EVENTS, HUB_EVENTS, JOBS, STREAM_HEADS
+from hub.store.sql_these import one_of_these, these
 from wire.frames import EventBody, Stream, UnknownBody
 from wire.jobs import ENDED, JobState
 
@@ -172,7 +173,8 @@ def _pictures(connection: Connection, query: Select[tuple[object, ...]], *, bulk
     columns = [column for column in ATTEMPTS.c if bulk or column.name not in _BULK]
     for some in _slices(list(attempts)):
         rows = connection.execute(
-            select(*columns).where(ATTEMPTS.c.job_id.in_(some)).order_by(ATTEMPTS.c.job_id, ATTEMPTS.c.attempt)
+            select(*columns).where(one_of_these(ATTEMPTS.c.job_id)).order_by(ATTEMPTS.c.job_id, ATTEMPTS.c.attempt),
+            these(some),
         )
         for row in rows.mappings():
             attempts[row["job_id"]].append(from_row(Attempt, row))
@@ -190,7 +192,8 @@ def _slices(items: Sequence[str], size: int = 500) -> Iterable[Sequence[str]]:
 def heads(connection: Connection, agent_id: str, epochs: Sequence[str]) -> list[StreamHead]:
     """Committed heads."""
     rows = connection.execute(
-        select(STREAM_HEADS).where(STREAM_HEADS.c.agent_id == agent_id, STREAM_HEADS.c.epoch.in_(epochs))
+        select(STREAM_HEADS).where(STREAM_HEADS.c.agent_id == agent_id, one_of_these(STREAM_HEADS.c.epoch)),
+        these(epochs),
     )
     return [from_row(StreamHead, row) for row in rows.mappings()]
 
