@@ -1,6 +1,7 @@
 """Keys of a second format: what a strategy decides is all that the prover needs to know of it."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,11 @@ CASES: dict[str, tuple[Circuit, list[int]]] = {
 }
 
 
+@cache
+def params(name: str) -> bytes:
+    return toy_params(CASES[name][0], SECRETS)
+
+
 @pytest.mark.parametrize(
     ("name", "planned_as"),
     [("mixed", None), ("mixed", GPU), ("sparse", None), ("dense", None)],
@@ -55,7 +61,7 @@ CASES: dict[str, tuple[Circuit, list[int]]] = {
 def test_a_key_of_another_format_proves(tmp_path: Path, name: str, planned_as: object) -> None:
     circuit, values = CASES[name]
     assert circuit.holds(values, BLS12_381.r)
-    key = ToyParams(toy_params(circuit, SECRETS), circuit)
+    key = ToyParams(params(name), circuit)
     assert not reads_as_mapped(key)
     with witness_of(tmp_path, values) as witness, HostBackend(planned_as=planned_as) as backend:  # type: ignore[arg-type]
         result = prove(key, witness, backend)
@@ -85,13 +91,13 @@ class WrongPacking(ToyParamsFormat):
 def test_every_part_of_the_strategy_matters(tmp_path: Path, host: HostBackend, strategy: ToyParamsFormat) -> None:
     """With one part of snarkjs's strategy the proof is wrong, and is not handed out."""
     circuit, values = CASES["mixed"]
-    key = ToyParams(toy_params(circuit, SECRETS), circuit, strategy=strategy)
+    key = ToyParams(params("mixed"), circuit, strategy=strategy)
     with witness_of(tmp_path, values) as witness, pytest.raises(ProofRejected):
         prove(key, witness, host)
 
 
 def test_points_that_were_left_out_are_matched_by_the_constraints(host: HostBackend) -> None:
-    key = ToyParams(toy_params(SPARSE, SECRETS), SPARSE)
+    key = ToyParams(params("sparse"), SPARSE)
     one, r, s = range(9, 12)
     with LoadedKey(key, host) as loaded:
         for points, wires in ((loaded.a, [0, 1, 2, one, r]), (loaded.b1, [2, 5, one, s]), (loaded.b2, [2, 5, one, s])):
