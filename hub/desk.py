@@ -24,6 +24,7 @@ from hub.registry import Node, Registry
 from hub.store.base import Step, Store, StoreUnavailable
 from hub.store.records import Attempt, AttemptState, HubEvent, Job, JobPicture
 from hub.undisturbed import Undisturbed
+from hub.waiting import why_waits
 from wire.frames import AssignJob, CancelJob, Capability, JobHeld, JobReply, Level
 from wire.jobs import Groth16Spec
 from wire.limits import JOBS_HELD_MAX
@@ -292,6 +293,10 @@ class Desk:
                 if failure is not None:
                     raise failure
             self._notice_absence()
+
+    def why_waits(self, job: Job) -> str:
+        """Why a queued job waits, in one sentence; empty where nothing keeps it."""
+        return why_waits(job, self._registry.nodes(), _candidate, self._dispatch.held_counts())
 
     def _fleet(self) -> list[Candidate]:
         """Who may be given a job; nobody is asked while none waits."""

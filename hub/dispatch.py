@@ -8,6 +8,7 @@ Leases live here only, in monotonic seconds. A hub that restarts grants every li
 hub was away is never counted; ``forgive`` does the same for a hitch of its own loop.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from heapq import heapify, heappop
 
@@ -109,6 +110,11 @@ class Dispatch:
         """The live attempts of an agent."""
         live = (self._jobs[job_id].live for job_id, _ in self._leases if job_id in self._jobs)
         return [attempt for attempt in live if attempt is not None and attempt.agent_id == agent_id]
+
+    def held_counts(self) -> Counter[str]:
+        """How many live attempts each agent has, by its id."""
+        live = (self.live(job_id) for job_id, _ in self._leases)
+        return Counter(attempt.agent_id for attempt in live if attempt is not None)
 
     def results(self) -> list[tuple[JobPicture, Attempt]]:
         """Results that wait for verification, oldest job first."""

@@ -72,6 +72,9 @@ class JobDesk(Protocol):
     def holder(self, job_id: str) -> str | None:
         """The agent that holds the job's lease now, from memory."""
 
+    def why_waits(self, job: Job) -> str:
+        """Why a queued job waits, in one sentence; empty where nothing keeps it."""
+
 
 class SessionDesk(Protocol):
     """Where sessions of agents can be ended."""

@@ -225,6 +225,9 @@ class JobView(Struct, frozen=True, kw_only=True):
     ended_at_ms: UnixMs | None
     timings_ms: dict[str, float]
     attempts: list[AttemptView] | UnsetType = UNSET
+    waits_for: Annotated[
+        str | UnsetType, Meta(description="why it is still queued, where that is known; beside its attempts")
+    ] = UNSET
 
 
 # --- nodes: `hub.api.readings` has what their sensors and engines say -----------------------------------------------

@@ -269,6 +269,7 @@ async def job_view(app: web.Application, picture: JobPicture, *, whole: bool = F
         ended_at_ms=job.ended_at_ms,
         timings_ms=job.timings_ms,
         attempts=[await _attempt_view(app, item) for item in picture.attempts] if whole else UNSET,
+        waits_for=app[ports.JOBS].why_waits(job) if whole else UNSET,
     )
 
 

@@ -125,10 +125,13 @@ def test_a_circuit_goes_to_nodes_of_ours_only_and_a_job_that_waits_is_cancelled(
         expect(dialog).to_contain_text("It was at the hub already")
         dialog.get_by_role("button", name="Hand it in").click()
         expect(page.locator(".verdict")).to_contain_text("queued")
-        expect(page.get_by_text("owner=us")).to_be_visible()
+        expect(page.locator(".facts")).to_contain_text("owner=us")
+        why = "It goes only to nodes labelled owner=us; of 1 node that could take a job none is."
+        expect(page.locator(".top")).to_contain_text(why)
         job = page.evaluate("location.hash").rsplit("/", 1)[1]
         watched.go("#/jobs")
         expect(page.locator(".tally")).to_contain_text("1 queued, the oldest for")
+        expect(page.locator(".tally")).to_contain_text(why)
         page.get_by_role("button", name="queued", exact=True).click()
         expect(page.locator("table.jobs tbody tr")).to_have_count(1)
         page.locator("table.jobs tbody a").first.click()

@@ -48,8 +48,8 @@ describe("jobs", () => {
 
   it("make a queue with an age", () => {
     const list = [job("1", { created_at_ms: 3000 }), job("2"), job("3", { state: "verifying" }), job("4", { state: "done" })];
-    expect(queueOf(list, 5000)).toEqual({ queued: 2, running: 1, oldestMs: 4000 });
-    expect(queueOf([], 5000)).toEqual({ queued: 0, running: 0, oldestMs: null });
+    expect(queueOf(list, 5000)).toEqual({ queued: 2, running: 1, oldestMs: 4000, oldest: "2" });
+    expect(queueOf([], 5000)).toEqual({ queued: 0, running: 0, oldestMs: null, oldest: null });
   });
 
   it("tell each trouble once and whole", () => {

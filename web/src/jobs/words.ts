@@ -51,21 +51,23 @@ function compare(a: string, b: string): number {
 export interface Queue {
   readonly queued: number;
   readonly running: number;
-  /** How long the oldest has waited; null when none waits. */
+  /** How long the oldest has waited, and which it is; null when none waits. */
   readonly oldestMs: number | null;
+  readonly oldest: string | null;
 }
 
 export function queueOf(jobs: Iterable<Job>, nowMs: number): Queue {
   let queued = 0;
   let running = 0;
-  let oldestAtMs: number | null = null;
+  let first: Job | null = null;
   for (const job of jobs) {
     if (job.state === "queued") {
       queued += 1;
-      oldestAtMs = Math.min(oldestAtMs ?? job.created_at_ms, job.created_at_ms);
+      if (first === null || job.created_at_ms < first.created_at_ms) first = job;
     } else if (OPEN.has(job.state)) running += 1;
   }
-  return { queued, running, oldestMs: oldestAtMs === null ? null : Math.max(0, nowMs - oldestAtMs) };
+  const oldestMs = first === null ? null : Math.max(0, nowMs - first.created_at_ms);
+  return { queued, running, oldestMs, oldest: first?.id ?? null };
 }
 
 /** What it took, or takes so far: proving once it began, waiting before. */

@@ -145,7 +145,9 @@ function TargetForm({ way, save }: { way: Way; save: (target: string, keys: stri
   return (
     <form class="stack" onSubmit={submit}>
       <label>
-        Target, as <code>ssh -p PORT user@host</code> or <code>user@host:port</code>
+        <span>
+          Target, as <code>ssh -p PORT user@host</code> or <code>user@host:port</code>
+        </span>
         <input required value={target} maxLength={400} onInput={(event) => setTargetText(event.currentTarget.value)} />
       </label>
       <label>

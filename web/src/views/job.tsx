@@ -38,7 +38,9 @@ function JobView({ params }: ViewProps) {
     };
   }, []);
   const live = jobs.value?.get(id) ?? null;
-  const fetched = useFetched((stop) => jobOf(id, stop), [id], live === null ? OPEN_EVERY_MS : null);
+  // Why it waits changes with the fleet, and is told to who asks.
+  const asks = live === null || live.state === "queued";
+  const fetched = useFetched((stop) => jobOf(id, stop), [id], asks ? OPEN_EVERY_MS : null);
   // The live picture has no attempts; they are read anew when it shows another state or attempt.
   const state = live === null ? "" : `${live.state} ${live.attempt} ${live.last_failure?.attempt ?? 0}`;
   useEffect(() => {
@@ -71,6 +73,11 @@ function JobView({ params }: ViewProps) {
             </>
           )}
         </p>
+        {job.state === "queued" && whole?.waits_for && (
+          <p>
+            <State severity="warn">{visibleLine(whole.waits_for)}</State>
+          </p>
+        )}
         {troubles(job).map((one) => (
           <RawText key={one.title} title={visibleLine(one.title)} text={one.text} />
         ))}

@@ -2,6 +2,7 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { sentence } from "../api";
+import { useFetched } from "../components/fetched";
 import { Refusal } from "../components/refusal";
 import { State } from "../components/state";
 import { visibleLine } from "../components/terminal_text";
@@ -15,7 +16,7 @@ import { Downloads, JobState, Meter, Took } from "../jobs/parts";
 import { SubmitDialog } from "../jobs/submit";
 import { CHOICES, type Queue, ordered, queueOf, troubles } from "../jobs/words";
 import type { Job } from "../node/bodies";
-import { jobsOf } from "../node/calls";
+import { jobOf, jobsOf } from "../node/calls";
 import "../node/detail.css";
 
 export const view: View = { path: "/jobs", title: "Jobs", nav: { label: "Jobs", key: "j", order: 1 }, draw: JobsView };
@@ -23,6 +24,7 @@ export const view: View = { path: "/jobs", title: "Jobs", nav: { label: "Jobs", 
 const PAGE = 100;
 const LIVE_MAX = 300; // of the live picture: beyond, older ones may be had by asking
 const SAID_CHARS = 300;
+const WAITS_EVERY_MS = 10_000;
 
 function JobsView({ query }: ViewProps) {
   const choice = CHOICES.find((one) => one.id === query.get("state")) ?? CHOICES[0];
@@ -118,12 +120,20 @@ function JobsView({ query }: ViewProps) {
 }
 
 function QueueLine({ queue }: { queue: Queue }) {
+  const oldest = queue.oldest;
+  // Of the oldest only: what keeps it mostly keeps the rest.
+  const told = useFetched(
+    async (stop) => (oldest === null ? "" : ((await jobOf(oldest, stop)).waits_for ?? "")),
+    [oldest],
+    oldest === null ? null : WAITS_EVERY_MS,
+  );
   return (
     <p class="tally">
       <State severity={queue.running > 0 ? "busy" : "info"}>{queue.running} running</State>{" "}
       <State severity="info">
         {queue.queued} queued{queue.oldestMs !== null && `, the oldest for ${age(queue.oldestMs)}`}
-      </State>
+      </State>{" "}
+      {told.value !== null && told.value !== "" && <State severity="warn">{visibleLine(told.value)}</State>}
     </p>
   );
 }
