@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from kernels.entries import ENTRY_FILES, Entry, entries
+from kernels.entries import ENTRY_FILES, entries
 from prover.backends.arena import Arena, rounded
 from prover.backends.asking import Asking
 from prover.backends.base import Buffer, Data, Launch, Reserve, Traits
@@ -327,12 +327,10 @@ class DeviceBackend:
             DeviceError: there is no such entry, or the launch failed.
             ValueError: the number of arguments is not the entry's.
         """
-        known = self._entries.get(entry)
-        if known is None:
-            raise DeviceError(f"{self.name} was opened without the kernel {entry}")
-        if len(arguments) != len(known.parameters):
-            raise ValueError(f"{entry} takes {len(known.parameters)} arguments, not {len(arguments)}")
-        function = self._functions.get(entry) or self._load(known)
+        function = self.prepare(entry)
+        expected = len(self._entries[entry].parameters)
+        if len(arguments) != expected:
+            raise ValueError(f"{entry} takes {expected} arguments, not {len(arguments)}")
         self._zeroed = 0
         shape = ((launch.blocks_x, launch.blocks_y), launch.threads, launch.shared_bytes)
         what = f"the kernel {entry}"
@@ -341,8 +339,18 @@ class DeviceBackend:
         if self._check_each:
             self.asking.synchronize(self._current, self.stream)
 
-    def _load(self, known: Entry) -> Handle:
-        """Return a kernel's function, its module loaded on first use."""
+    def prepare(self, entry: str) -> Handle:
+        """Return a kernel's function; it, and its module, are loaded on first use.
+
+        Raises:
+            DeviceError: there is no such entry, or it cannot be loaded.
+        """
+        function = self._functions.get(entry)
+        if function is not None:
+            return function
+        known = self._entries.get(entry)
+        if known is None:
+            raise DeviceError(f"{self.name} was opened without the kernel {entry}")
         if known.file not in self._modules:
             image = self._images.image(known.file, self.card)
             what = f"loading the kernels {known.file}"

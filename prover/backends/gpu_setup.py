@@ -122,12 +122,13 @@ def _build(wanted: Wanted, driver: FoundDriver, say: Say) -> None:
     """Build and install PyCUDA with headers from packages."""
     with tempfile.TemporaryDirectory(prefix="provewire-gpu-") as name:
         scratch = Path(name)
-        for package in headers_of(driver.cuda):
-            say(f"headers: {package}")
-            _pip(wanted, ["install", "--no-deps", "--target", str(scratch / "headers"), package], {})
+        # In one go: into a folder that is there already pip puts nothing more.
+        packages = headers_of(driver.cuda)
+        say(f"headers: {', '.join(packages)}")
+        _pip(wanted, ["install", "--no-deps", "--target", str(scratch / "headers"), *packages], {})
         found = sorted((scratch / "headers").glob("nvidia/*/include/cuda.h"))
         if not found:
-            raise DeviceError(f"the packages {' and '.join(headers_of(driver.cuda))} have no cuda.h")
+            raise DeviceError(f"the packages {' and '.join(packages)} have no cuda.h")
         folders = [str(path) for path in sorted((scratch / "headers").glob("nvidia/*/include"))]
         (scratch / "lib").mkdir()
         (scratch / "lib" / "libcuda.so").symlink_to(driver.library)
@@ -157,8 +158,10 @@ def _pip(wanted: Wanted, arguments: list[str], variables: dict[str, str]) -> Non
     command = [wanted.python, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments, *source]
     done = _run(command, variables)
     if done.returncode != 0:
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        errors = [line for line in lines if "error" in line.lower()]
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        # What the compiler said tells more than that a subprocess of pip's ended.
+        telling = [line for line in lines if "fatal error" in line or "Error: " in line or "cannot find -l" in line]
+        errors = telling or [line for line in lines if "error" in line.lower()]
         line = next(iter(errors or lines[-1:]), "it said nothing")
         raise DeviceError(f"pip {' '.join(arguments)} failed: {line}")
 
