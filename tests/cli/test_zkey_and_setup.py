@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.main import main
+from hub.verify import FileProblem, Verifier
 from kernels.curves import BLS12_381, BN254, CURVES, Curve
 from prover import circuits
 from prover.formats.snarkjson import proof_from_json, public_from_json, vkey_from_json
@@ -133,6 +134,16 @@ def test_setup_writes_only_where_it_can(files: Path, capsys: Capture) -> None:
     assert main(["setup", "--unsafe", str(files / "c.r1cs"), "-o", str(files)]) == 64
     assert "cannot be written" in sentence(capsys)
     assert sorted(path.name for path in files.iterdir()) == ["c.r1cs", "w.wtns"]
+
+
+async def test_a_hub_refuses_what_setup_made_unless_told_otherwise(files: Path) -> None:
+    assert main(["setup", "--unsafe", str(files / "c.r1cs"), "-o", str(files / "ab12")]) == 0
+    refused = await Verifier().inspect_circuit(files / "ab12")
+    assert isinstance(refused, FileProblem)
+    assert (refused.code, "start the hub with --allow-unsafe" in refused.detail) == (3, True)
+    taken = await Verifier(allow_unsafe=True).inspect_circuit(files / "ab12")
+    assert not isinstance(taken, FileProblem)
+    assert (taken.n_vars, taken.contributions) == (7, 1)
 
 
 # --- zkey -------------------------------------------------------------------------------------------------------
