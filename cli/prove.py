@@ -52,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, begin: float) -> int:
     """See ``run``."""
-    from prover.backends import open_backend, parse_bytes  # noqa: PLC0415 - see cli.main
+    from cli.progress import ProgressLine  # noqa: PLC0415 - see cli.main
+    from prover.backends import open_backend, parse_bytes  # noqa: PLC0415
     from prover.formats.snarkjson import proof_to_json, public_to_json  # noqa: PLC0415
     from prover.formats.wtns import Witness, check_pair  # noqa: PLC0415
     from prover.formats.zkey import ZKey  # noqa: PLC0415
@@ -65,8 +66,8 @@ def _run(args: argparse.Namespace, begin: float) -> int:
         if args.check_witness is not None:
             _check_witness(args.check_witness, zkey, witness)
         room = parse_bytes(args.max_vram) if args.max_vram else None
-        with open_backend(args.device, max_vram_bytes=room) as backend:
-            result = prove(zkey, witness, backend)
+        with open_backend(args.device, max_vram_bytes=room) as backend, ProgressLine() as progress:
+            result = prove(zkey, witness, backend, progress=progress)
     # The proof comes last: where it stands, its public signals do too.
     write_whole([(public_path, public_to_json(result.public)), (proof_path, proof_to_json(result.proof))])
     elapsed_s = time.monotonic() - begin

@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Make the key; it appears whole or not at all."""
     from cli.errors import UsageError  # noqa: PLC0415 - see cli.main
+    from cli.progress import ProgressLine  # noqa: PLC0415
     from prover.backends import open_backend  # noqa: PLC0415
     from prover.formats.r1cs import R1cs  # noqa: PLC0415
     from prover.setup import log2_domain_of, setup_unsafe  # noqa: PLC0415
@@ -40,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
     began_s = time.monotonic()
     with R1cs.open(args.r1cs) as r1cs, open_backend("host") as backend:
         try:
-            setup_unsafe(r1cs, args.out, backend)
+            with ProgressLine() as progress:
+                setup_unsafe(r1cs, args.out, backend, progress=progress)
         except OSError as error:
             raise UsageError(f"{args.out}: cannot be written: {error.strerror or error}") from error
         figures = {
