@@ -211,11 +211,14 @@ def enroll(
         created_at_ms=now_ms,
         labels=token.labels,
     )
-    connection.execute(
-        update(ENROLL_TOKENS).where(ENROLL_TOKENS.c.id == token.id).values(uses=ENROLL_TOKENS.c.uses + 1)
-    )
+    connection.execute(_USE_TOKEN, {"of_token": token.id})
     connection.execute(insert(AGENTS), to_row(made))
     return made
+
+
+_USE_TOKEN = (
+    update(ENROLL_TOKENS).where(ENROLL_TOKENS.c.id == bindparam("of_token")).values(uses=ENROLL_TOKENS.c.uses + 1)
+)
 
 
 def _refusal(token: EnrollToken, now_ms: int) -> EnrollRefusal | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, func, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, func, select, update
 
 from hub.ids import least
 from hub.rollups import Tier
@@ -115,20 +115,31 @@ def expire_events(connection: Connection, before_ms: int, bytes_max: int, limit:
     oldest_ms = connection.scalar(select(func.min(EVENTS.c.received_at_ms)).where(*here, looked_at))
     if oldest_ms is not None and rows and not gone:
         oldest_ms = max(oldest_ms, rows[-1].received_at_ms + 1)  # what is kept is not looked at again in this round
-    connection.execute(
-        update(STREAM_HEADS)
-        .where(
-            STREAM_HEADS.c.agent_id == head.agent_id,
-            STREAM_HEADS.c.epoch == head.epoch,
-            STREAM_HEADS.c.stream == head.stream,
-        )
-        .values(
-            rows=STREAM_HEADS.c.rows - len(gone),
-            bytes=STREAM_HEADS.c.bytes - sum(len(row.packed) + EVENT_ROW_BYTES for row in gone),
-            oldest_at_ms=NOTHING_MS if oldest_ms is None else oldest_ms,
-        )
-    )
+    less = {
+        "of_agent": head.agent_id,
+        "of_epoch": head.epoch,
+        "of_stream": head.stream,
+        "fewer_rows": len(gone),
+        "fewer_bytes": sum(len(row.packed) + EVENT_ROW_BYTES for row in gone),
+        "oldest_ms": NOTHING_MS if oldest_ms is None else oldest_ms,
+    }
+    connection.execute(_SHORTEN, less)
     return max(1, len(gone))
+
+
+_SHORTEN = (  # made once, as in `hub.store.sql_these`
+    update(STREAM_HEADS)
+    .where(
+        STREAM_HEADS.c.agent_id == bindparam("of_agent"),
+        STREAM_HEADS.c.epoch == bindparam("of_epoch"),
+        STREAM_HEADS.c.stream == bindparam("of_stream"),
+    )
+    .values(
+        rows=STREAM_HEADS.c.rows - bindparam("fewer_rows"),
+        bytes=STREAM_HEADS.c.bytes - bindparam("fewer_bytes"),
+        oldest_at_ms=bindparam("oldest_ms"),
+    )
+)
 
 
 def _stalest(connection: Connection, before_ms: int) -> Any:
