@@ -26,7 +26,10 @@ COMPILED = (
     "oracle/",
     "prover/test_backends.py",
     "prover/test_groth16.py",
-    *(f"prover/test_{name}.py" for name in ("key_format", "key_shapes", "keys", "mutated_files", "native", "reports", "setup")),
+    *(
+        f"prover/test_{name}.py"
+        for name in ("key_format", "key_shapes", "keys", "mutated_files", "native", "reports", "setup")
+    ),
 )
 
 
