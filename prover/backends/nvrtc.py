@@ -73,7 +73,8 @@ def compile_source(library: ctypes.CDLL, form: str, architecture: int, source: P
     )
     _check(library, code)
     target = f"--gpu-architecture={'sm' if form == 'cubin' else 'compute'}_{architecture}"
-    options = ["--std=c++17", "--device-int128", "--generate-line-info", "--default-device", target, *includes]
+    options = ["--std=c++17", "--device-int128", "--generate-line-info", "--device-as-default-execution-space", target]
+    options += includes
     given = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     code = library.nvrtcCompileProgram(program, len(options), given)
     if code != _SUCCESS:

@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
@@ -170,6 +172,23 @@ def test_a_real_compiler(cache: Path) -> None:
     for name in (b"scan_tiles", b"scan_add", b"bucket_count", b"bucket_scatter"):
         assert name in image
     assert path.parent == cache
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_the_run_time_compiler_of_cuda_12_from_its_package(tmp_path: Path, cache: Path) -> None:
+    """For drivers that are too old for CUDA 13; it needs no C++ compiler and no headers."""
+    package = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(tmp_path / "site")]
+    subprocess.run([*package, package_for((12, 9))], check=True)
+    (library,) = (tmp_path / "site").glob("nvidia/*/lib/libnvrtc.so.12")
+    compiler = ask_nvrtc(library)
+    assert compiler is not None
+    assert compiler.version[0] == 12
+    for file in ("counters", "bn254_scalar"):
+        target = choose([compiler], (9, 0), (12, 4))
+        assert compiled(file, target).read_bytes().startswith(b"\x7fELF")
+    assert b".target sm_90" in compiled("counters", replace(target, form="ptx")).read_bytes()
+    assert cache.exists()
 
 
 def test_prebuilt_kernels_are_honoured_or_refused(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
