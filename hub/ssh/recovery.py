@@ -193,6 +193,7 @@ class Recovery:
             effects=(
                 "The node becomes a new one with another id; its old identity is kept beside as *.before-provewire-*.",
                 "Its present job, if it has one, is proved to its end, and counted to nobody: it goes to another node.",
+                "What it has not told yet, logs and events, it tells as the new node.",
                 "Revoke the old node when the new one is here, and set the new one's target.",
             ),
             stdin="a new enrolment token for one node, made when this is confirmed; never shown and in no command line",
