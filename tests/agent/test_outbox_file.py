@@ -1,5 +1,5 @@
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,24 +33,6 @@ CLOCK = VirtualClock()
 SAMPLE = Readings(host=HostReading(cpu_used_ratio=0.5, memory_used_bytes=1 << 30))
 
 Open = Callable[..., OutboxFile]
-
-
-@pytest.fixture
-def reopen(tmp_path: Path) -> Iterator[Open]:
-    """Opens the outbox in the test's folder; each opening closes the one before, as a restart does."""
-    opened: list[OutboxFile] = []
-
-    def open_one(epoch: str = EPOCHS[0], bytes_max: int = BYTES_MAX) -> OutboxFile:
-        close()
-        opened.append(OutboxFile(tmp_path / "outbox.sqlite", epoch, Bounds(bytes_max=bytes_max), CLOCK))
-        return opened[-1]
-
-    def close() -> None:
-        while opened:
-            opened.pop().close()
-
-    yield open_one
-    close()
 
 
 def event(text: str) -> NodeEvent:

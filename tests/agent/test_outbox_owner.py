@@ -1,7 +1,6 @@
 """What an outbox holds for an identity that is given up: told under the new one, at the same hub and at no other."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -11,31 +10,13 @@ from agent.outbox_bounds import Bounds, DropReason
 from agent.outbox_file import OutboxFile, OutboxRefused
 from agent.outbox_owner import Owner
 from tests.agent.samples import EPOCHS, JOB, JOB_2
-from tests.agent.test_outbox_file import BYTES_MAX, CLOCK, append, event, read, texts
+from tests.agent.test_outbox_file import CLOCK, append, event, read, texts
 from wire.frames import Gap, HeldRange, JobFailed, LogRecord, Stream
 
 HUB, OTHER_HUB = "hub-1", "hub-2"
 OLD, NEW = Owner(HUB, "agent-1"), Owner(HUB, "agent-2")
 
 Open = Callable[..., OutboxFile]
-
-
-@pytest.fixture
-def reopen(tmp_path: Path) -> Iterator[Open]:
-    """Opens the outbox in the test's folder; each opening closes the one before, as a restart does."""
-    opened: list[OutboxFile] = []
-
-    def close() -> None:
-        while opened:
-            opened.pop().close()
-
-    def open_one(epoch: str = EPOCHS[0], bytes_max: int = BYTES_MAX) -> OutboxFile:
-        close()
-        opened.append(OutboxFile(tmp_path / "outbox.sqlite", epoch, Bounds(bytes_max=bytes_max), CLOCK))
-        return opened[-1]
-
-    yield open_one
-    close()
 
 
 def failed(job: str) -> JobFailed:
