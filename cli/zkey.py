@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         if args.action == "check":
             from prover.check import check_points  # noqa: PLC0415
 
-            check_points(key)
+            check_points(key, len(os.sched_getaffinity(0)))
         facts = _facts(key)
     if args.json:
         print(json.dumps(facts))
