@@ -1,7 +1,8 @@
 """What a proof takes on a device that runs the kernels: every buffer of every stage, to the byte. Pure.
 
 Memory comes in two pieces: the key's, which stays for the next proof, and the workspace of the proof in hand. Where
-that does not fit, fewer and fewer points are sorted together. What fits in no way is refused, and what would do named.
+that does not fit, fewer and fewer points are sorted together; where the key does not, its points stay on the host and
+come chunk by chunk. What fits in no way is refused, and what would do is named.
 """
 
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Final
 
 from prover.backends.arena import rounded
 from prover.backends.base import Traits
+from prover.bases import BUFFERS
 from prover.errors import DeviceError
 from prover.plan import COUNTER_BYTES, ELEMENT_BYTES, MsmPlan, ceil_div, plan_msm, plan_scan
 
@@ -75,6 +77,7 @@ class ProofPlan:
 
     Attributes:
         shape: of what.
+        resident: whether the key's points are on the device; else they come from the host for every sum.
         key_bytes: memory of the key, with what loading it takes for a moment.
         proof_bytes: the part of the workspace that lives as long as the proof.
         scratch_bytes: of each multi-exponentiation, by its name.
@@ -82,6 +85,7 @@ class ProofPlan:
     """
 
     shape: KeyShape
+    resident: bool
     key_bytes: int
     proof_bytes: int
     scratch_bytes: dict[str, int]
@@ -105,6 +109,7 @@ def plan_proof(
     key_is_there: bool = False,
     window_bits: int | None = None,
     chunk: int | None = None,
+    resident: bool | None = None,
     name: str = "the device",
 ) -> ProofPlan:
     """Return how to prove on a device.
@@ -115,15 +120,16 @@ def plan_proof(
         key_is_there: whether the key has its memory already.
         window_bits: to force a window.
         chunk: to force how many points are sorted together at most.
+        resident: to force where the key's points are.
         name: of the device, in the sentence.
 
     Raises:
         DeviceError: it does not fit in any way; the sentence says what would do.
     """
-    key = 0 if key_is_there else key_memory_bytes(shape, traits)
     room = traits.memory_bytes
-    least = 0
-    for plan in _plans(shape, traits, window_bits, chunk):
+    key = least = 0
+    for plan in _plans(shape, traits, window_bits=window_bits, chunk=chunk, resident=resident):
+        key = 0 if key_is_there else plan.key_bytes
         total = key + rounded(plan.workspace_bytes)
         if total <= room:
             return plan
@@ -137,33 +143,48 @@ def plan_proof(
     )
 
 
-def _plans(shape: KeyShape, traits: Traits, window_bits: int | None, chunk: int | None) -> Iterator[ProofPlan]:
-    """Plan in the order of preference: all points of a sum at once, and then in smaller and smaller chunks."""
+def _plans(
+    shape: KeyShape, traits: Traits, *, window_bits: int | None, chunk: int | None, resident: bool | None
+) -> Iterator[ProofPlan]:
+    """Plan in the order of preference: all points of a sum at once, smaller and smaller chunks, points on the host."""
+    proof = proof_memory_bytes(shape)
+    for there in (True, False) if resident is None else (resident,):
+        key = key_memory_bytes(shape, traits, resident=there)
+        for limit in _chunks(shape, chunk, resident=there):
+            sums = {
+                each.name: plan_msm(each.count, shape.scalar_bits, traits, window_bits=window_bits, chunk=limit)
+                for each in shape.sums
+            }
+            scratch = {
+                each.name: scratch_bytes(sums[each.name], each.point_bytes, resident=there) for each in shape.sums
+            }
+            yield ProofPlan(shape, there, key, proof, scratch, sums)
+
+
+def _chunks(shape: KeyShape, chunk: int | None, *, resident: bool) -> Iterator[int]:
+    """Yield how many points may be sorted together, from the most to the fewest."""
     largest = max((each.count for each in shape.sums), default=1)
-    limit = max(1, min(chunk or largest, largest))
-    key, proof = key_memory_bytes(shape, traits), proof_memory_bytes(shape)
-    while True:
-        sums = {
-            each.name: plan_msm(each.count, shape.scalar_bits, traits, window_bits=window_bits, chunk=limit)
-            for each in shape.sums
-        }
-        scratch = {each.name: scratch_bytes(sums[each.name], each.point_bytes) for each in shape.sums}
-        yield ProofPlan(shape, key, proof, scratch, sums)
-        if chunk is not None or limit <= CHUNK_MIN:
-            return
-        limit = max(CHUNK_MIN, limit // 2)
+    if chunk is not None:
+        yield max(1, min(chunk, largest))
+        return
+    # Two chunks at least, or nothing is copied while something is computed.
+    limit = largest if resident else max(CHUNK_MIN, ceil_div(largest, 4))
+    while limit > CHUNK_MIN:
+        yield limit
+        limit //= 2
+    yield min(CHUNK_MIN, largest)
 
 
-def key_memory_bytes(shape: KeyShape, traits: Traits) -> int:
+def key_memory_bytes(shape: KeyShape, traits: Traits, *, resident: bool = True) -> int:
     """Return the memory of a loaded key, and of loading it: the most that is live at one time."""
     kept = most = 0
-    for lasting, passing in _key_steps(shape, traits):
+    for lasting, passing in _key_steps(shape, traits, resident=resident):
         kept += lasting
         most = max(most, kept + passing)
     return most
 
 
-def _key_steps(shape: KeyShape, traits: Traits) -> Iterator[tuple[int, int]]:
+def _key_steps(shape: KeyShape, traits: Traits, *, resident: bool) -> Iterator[tuple[int, int]]:
     """Yield what each step of loading a key takes for good, and for a moment; in the order of ``prover.keys``."""
     half_window = ceil_div(shape.log2_domain, 2)
     for _ in range(shape.domains):
@@ -173,7 +194,8 @@ def _key_steps(shape: KeyShape, traits: Traits) -> Iterator[tuple[int, int]]:
     table = rounded(rows * COUNTER_BYTES) + rounded(count * COUNTER_BYTES) + rounded(count * ELEMENT_BYTES)
     yield table, rounded(count * RECORD_BYTES) + scan_bytes(rows, traits)
     for each in shape.sums:
-        yield sum(rounded(each.count * size) for size in each.point_bytes), 0
+        if resident:
+            yield sum(rounded(each.count * size) for size in each.point_bytes), 0
         yield rounded(each.count * COUNTER_BYTES), 0
 
 
@@ -189,12 +211,13 @@ def proof_memory_bytes(shape: KeyShape) -> int:
     return rounded(scalars) + rounded(points) + rounded(COMBINED * ELEMENT_BYTES)
 
 
-def scratch_bytes(plan: MsmPlan, point_bytes: tuple[int, ...]) -> int:
+def scratch_bytes(plan: MsmPlan, point_bytes: tuple[int, ...], *, resident: bool = True) -> int:
     """Return the most that a multi-exponentiation takes at one time.
 
     Args:
         plan: how it is done.
         point_bytes: of a point of each set that takes its scalars.
+        resident: whether the points are on the device; else two chunks of them are.
     """
     if plan.count == 0:
         return 0
@@ -204,6 +227,8 @@ def scratch_bytes(plan: MsmPlan, point_bytes: tuple[int, ...]) -> int:
     for size in point_bytes:
         sum_bytes = 2 * size
         kept += rounded(plan.buckets * sum_bytes)
-        kept += sum(rounded(places * sum_bytes) + rounded(places * COUNTER_BYTES) for places in plan.partial_places())
+        kept += 0 if resident else BUFFERS * rounded(min(plan.chunk, plan.count) * size)
+        places = plan.partial_places()
+        kept += rounded(places * sum_bytes) + rounded(places * COUNTER_BYTES)
         slices += rounded(plan.reduce_launch(sum_bytes).blocks_x * plan.windows * sum_bytes)
     return kept + max(slices, scan_bytes(plan.buckets + 1, plan.traits))

@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from kernels.curves import Curve
 from prover.backends.base import Backend, Buffer, Launch, Scope
+from prover.bases import Bases, Resident, Streamed
 from prover.plan import COUNTER_BYTES, MsmPlan, flat
 from prover.scan import exclusive_scan
 
@@ -36,13 +37,15 @@ class Points:
 
     Attributes:
         group: the group.
-        address: of the affine points.
+        address: of the affine points, where they are on the device.
+        host: else what `prover.bases.Streamed` takes them from.
         out: address that takes the result, an affine point.
     """
 
     group: GroupName
     address: int
     out: int
+    host: memoryview | int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +53,10 @@ class _Target:
     """One point set with the memory of its sums."""
 
     points: Points
+    bases: Bases
     buckets: Buffer
-    sums: Sequence[Buffer]
-    sum_buckets: Sequence[Buffer]
+    partials: Buffer
+    partial_buckets: Buffer
 
 
 def multi_exponentiate(
@@ -89,8 +93,10 @@ def multi_exponentiate(
         entries = scope.allocate(largest * plan.windows * COUNTER_BYTES, secret=True)
         # One counter more than buckets: the scan leaves the number of entries in it.
         ends = scope.allocate((plan.buckets + 1) * COUNTER_BYTES, secret=True)
-        made = [_target(scope, curve, plan, points) for points in targets]
+        made = [_target(backend, scope, curve, plan, points) for points in targets]
         for number, (first, count) in enumerate(chunks):
+            for target in made:
+                target.bases.fetch(first, count)
             backend.launch(
                 f"{curve.ident}_digits",
                 flat(count),
@@ -105,21 +111,24 @@ def multi_exponentiate(
             )
             n_entries = _sort(backend, plan, count, digits, entries, ends)
             for target in made:
-                _accumulate(backend, curve, plan, target, first, n_entries, entries, ends)
+                _accumulate(backend, curve, plan, target, n_entries, entries, ends)
             progress(number + 1, len(chunks))
         for target in made:
+            target.bases.finish()
             _reduce(backend, scope, curve, plan, target)
 
 
-def _target(scope: Scope, curve: Curve, plan: MsmPlan, points: Points) -> _Target:
+def _target(backend: Backend, scope: Scope, curve: Curve, plan: MsmPlan, points: Points) -> _Target:
     """Allocate the sums of a point set; buckets begin at infinity, which is zero."""
     size = sum_bytes(curve, points.group)
     buckets = scope.allocate(plan.buckets * size, secret=True)
-    lists = [
-        (scope.allocate(places * size, secret=True), scope.allocate(places * COUNTER_BYTES, secret=True))
-        for places in plan.partial_places()
-    ]
-    return _Target(points, buckets, [sums for sums, _ in lists], [numbers for _, numbers in lists])
+    each, largest = size // 2, min(plan.chunk, plan.count)
+    bases: Bases = Resident(points.address, each)
+    if points.host is not None:
+        bases = Streamed(backend, scope, points.host, largest, each)
+    places = plan.partial_places()
+    partials = scope.allocate(places * size, secret=True)
+    return _Target(points, bases, buckets, partials, scope.allocate(places * COUNTER_BYTES, secret=True))
 
 
 def _sort(backend: Backend, plan: MsmPlan, count: int, digits: Buffer, entries: Buffer, ends: Buffer) -> int:
@@ -139,26 +148,26 @@ def _accumulate(
     curve: Curve,
     plan: MsmPlan,
     target: _Target,
-    first: int,
     n_entries: int,
     entries: Buffer,
     ends: Buffer,
 ) -> None:
     """Add the sorted entries' points to their buckets."""
+    if n_entries == 0:
+        return
     prefix = f"{curve.ident}_{target.points.group}"
-    items = n_entries
-    for level, (launch, run) in enumerate(plan.runs(n_entries)):
-        alone = items <= run
-        to, read = level % 2, 1 - level % 2
-        out = [0, 0] if alone else [target.sums[to].address, target.sum_buckets[to].address]
-        if level == 0:
-            points = target.points.address + first * point_bytes(curve, target.points.group)
-            source = [points, entries.address, items, ends.address, plan.buckets, run]
-            backend.launch(f"{prefix}_accumulate", launch, [*source, target.buckets.address, *out])
-        else:
-            source = [target.sums[read].address, target.sum_buckets[read].address, items, run]
-            backend.launch(f"{prefix}_fix_up", launch, [*source, target.buckets.address, *out])
-        items = 2 * -(-items // run)
+    (launch, run), *fix_ups = plan.runs(n_entries)
+    source = [target.bases.take(), entries.address, n_entries, ends.address, plan.buckets, run]
+    partials = [target.partials.address, target.partial_buckets.address]
+    backend.launch(
+        f"{prefix}_accumulate", launch, [*source, target.buckets.address, *(partials if fix_ups else (0, 0))]
+    )
+    target.bases.used()
+    # Of each launch a block leaves a pair of sums where its first two were.
+    items, stride = 2 * -(-n_entries // run), 2
+    for launch, run in fix_ups:
+        backend.launch(f"{prefix}_fix_up", launch, [*partials, items, stride, run, target.buckets.address])
+        items, stride = 2 * launch.blocks_x, stride * launch.threads * run // 2
 
 
 def _reduce(backend: Backend, scope: Scope, curve: Curve, plan: MsmPlan, target: _Target) -> None:

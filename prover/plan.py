@@ -29,7 +29,8 @@ ADD_AFFINE_PRODUCTS: Final = 10
 ADD_PRODUCTS: Final = 14
 """Field products of adding two sums."""
 GPU_RUN: Final = 64
-GPU_FIX_UP_RUN: Final = 16
+GPU_FIX_UP_RUN: Final = 4
+"""A block goes on with what it left, so that short runs take no more launches; and fewest sums wait for each other."""
 CPU_RUNS_PER_THREAD: Final = 8
 """Enough shares that a CPU thread which was held up does not hold up the others."""
 PAIR_PRODUCTS: Final = 6.5
@@ -198,34 +199,34 @@ class MsmPlan:
     def runs(self, entries: int) -> list[tuple[Launch, int]]:
         """Return the launches that sum ``entries`` sorted entries by bucket, and how many a thread takes in each.
 
-        The first one is of the entries; each of the others is of the partial sums of the one before, two for each of
-        its threads; in the last a single thread does all.
+        The first one is of the entries, and leaves two partial sums for each of its threads; each of the others is of
+        the partial sums that the one before left, two for each of its blocks; the last is a single block.
         """
         if entries == 0:
             return []
         cpu = self.traits.kind == "cpu"
         run = ceil_div(entries, self.traits.parallel * CPU_RUNS_PER_THREAD) if cpu else GPU_RUN
         block = 1 if cpu else THREADS // 2
-        launches = []
-        items = entries
-        while True:
-            threads = ceil_div(items, run)
-            launches.append((Launch(ceil_div(threads, block), threads=block), run))
-            if threads == 1:
-                return launches
-            items = 2 * threads
+        threads = ceil_div(entries, run)
+        launches = [(Launch(ceil_div(threads, block), threads=block), run)]
+        items = 2 * threads
+        while threads > 1:
             run = items if cpu else GPU_FIX_UP_RUN
+            takers = min(block, ceil_div(items, run))
+            launch = Launch(ceil_div(items, takers * run), threads=takers)
+            launches.append((launch, run))
+            if launch.blocks_x == 1:
+                break
+            items = 2 * launch.blocks_x
+        return launches
 
-    def partial_places(self) -> list[int]:
-        """Return the places of the lists of partial sums, enough for every chunk, whatever its number of entries.
-
-        The launches of ``runs`` write to them in turn; the last one needs none.
-        """
+    def partial_places(self) -> int:
+        """Return the places of the list of partial sums, enough for every chunk, whatever its number of entries."""
         entries = min(self.chunk, self.count) * self.windows
         if self.traits.kind == "cpu":
             # The share of a thread is rounded up, so that fewer entries can take more threads.
-            return [2 * min(entries, self.traits.parallel * CPU_RUNS_PER_THREAD)]
-        return [2 * ceil_div(entries, GPU_RUN), 2 * ceil_div(2 * ceil_div(entries, GPU_RUN), GPU_FIX_UP_RUN)]
+            return 2 * min(entries, self.traits.parallel * CPU_RUNS_PER_THREAD)
+        return 2 * ceil_div(entries, GPU_RUN)
 
     def reduce_launch(self, sum_bytes: int) -> Launch:
         """Return the launch of the buckets' reduction, for sums of ``sum_bytes`` bytes."""

@@ -49,7 +49,11 @@ struct Xyzz {
 
   // this += p
   HD void add(const Affine<F>& p) {
-    if (p.is_infinity()) return;
+    if (!p.is_infinity()) add_finite(p);
+  }
+
+  // this += p for p that is not infinity; p.y may be a complement.
+  HD void add_finite(const Affine<F>& p) {
     if (is_infinity()) {
       *this = Xyzz{p.x, p.y, F::one(), F::one()};
       return;

@@ -14,9 +14,9 @@ extern "C" __global__ void bls12381_g1_accumulate(const G1* points, const u32* s
   RUN(Accumulate<Fq>{points, sorted, entries, ends, n_buckets, run, buckets, partials, partial_buckets});
 }
 
-extern "C" __global__ void bls12381_g1_fix_up(const G1Sum* sums, const u32* sum_buckets, u64 count, u64 run,
-                                           G1Sum* buckets, G1Sum* partials, u32* partial_buckets) {
-  RUN(FixUp<Fq>{sums, sum_buckets, count, run, buckets, partials, partial_buckets});
+extern "C" __global__ void bls12381_g1_fix_up(G1Sum* sums, u32* sum_buckets, u64 count, u64 stride, u64 run,
+                                           G1Sum* buckets) {
+  RUN(FixUp<Fq>{sums, sum_buckets, count, stride, run, buckets});
 }
 
 extern "C" __global__ void bls12381_g1_reduce_buckets(const G1Sum* buckets, u64 window_buckets, G1Sum* out) {

@@ -14,9 +14,9 @@ extern "C" __global__ void bn254_g2_accumulate(const G2* points, const u32* sort
   RUN(Accumulate<Fq2>{points, sorted, entries, ends, n_buckets, run, buckets, partials, partial_buckets});
 }
 
-extern "C" __global__ void bn254_g2_fix_up(const G2Sum* sums, const u32* sum_buckets, u64 count, u64 run,
-                                           G2Sum* buckets, G2Sum* partials, u32* partial_buckets) {
-  RUN(FixUp<Fq2>{sums, sum_buckets, count, run, buckets, partials, partial_buckets});
+extern "C" __global__ void bn254_g2_fix_up(G2Sum* sums, u32* sum_buckets, u64 count, u64 stride, u64 run,
+                                           G2Sum* buckets) {
+  RUN(FixUp<Fq2>{sums, sum_buckets, count, stride, run, buckets});
 }
 
 extern "C" __global__ void bn254_g2_reduce_buckets(const G2Sum* buckets, u64 window_buckets, G2Sum* out) {

@@ -2,8 +2,9 @@
 //
 // A thread adds up `run` entries of the sorted list. Buckets that lie wholly inside its run it adds to the
 // buckets' sums; the first and the last bucket of the run may go on in the neighbours' runs, and go to a list of
-// partial sums, which is again sorted by bucket. That list is summed by the same scheme until one thread is left.
-// So each launch has one writer per bucket, and no digit, however common, makes one thread work longer.
+// partial sums, which is again sorted by bucket. That list is summed by the same scheme, level by level within a block,
+// and then over what the blocks left, until one thread is left. So each launch has one writer per bucket, and no digit,
+// however common, makes one thread work longer.
 #pragma once
 
 #include "core/launch.cuh"
@@ -19,19 +20,18 @@ constexpr u32 no_bucket = 0xffffffffu;
 template <class F>
 struct Segments {
   Xyzz<F>* buckets;
-  Xyzz<F>* partials;  // null where this thread's run is the whole list: then every bucket is wholly inside
+  Xyzz<F>* partials;  // a pair; null where this thread's run is the whole list: then every bucket is wholly inside
   u32* partial_buckets;
-  u64 thread;
   bool is_first;
 
   HD void end(u32 bucket, const Xyzz<F>& sum, bool is_last) {
     if (partials == nullptr) {
       buckets[bucket].add(sum);
     } else if (is_first || is_last) {
-      const u64 place = 2 * thread + (is_first ? 0 : 1);
+      const u32 place = is_first ? 0 : 1;
       partials[place] = sum;
       partial_buckets[place] = bucket;
-      if (is_first && is_last) partial_buckets[place + 1] = no_bucket;
+      if (is_first && is_last) partial_buckets[1] = no_bucket;
     } else {
       buckets[bucket].add(sum);
     }
@@ -74,7 +74,8 @@ struct Accumulate {
     const u64 begin = at.index() * run;
     if (begin >= entries) return;
     const u64 end = begin + run < entries ? begin + run : entries;
-    Segments<F> segments{buckets, partials, partial_buckets, at.index(), true};
+    const u64 pair = 2 * at.index();
+    Segments<F> segments{buckets, partials == nullptr ? nullptr : partials + pair, partial_buckets + pair, true};
     u64 bucket = bucket_of(begin, 0);
     Xyzz<F> sum = Xyzz<F>::infinity();
     KEEP_LOOP
@@ -86,45 +87,79 @@ struct Accumulate {
         if (i >= ends[bucket]) bucket = bucket_of(i, bucket);
       }
       const u32 entry = sorted[i];
-      const Affine<F> point = points[entry & ~sign_bit];
-      sum.add(entry & sign_bit ? -point : point);
+      Affine<F> point = points[entry & ~sign_bit];
+      if (point.is_infinity()) continue;
+      if (entry & sign_bit) point.y = point.y.complement();
+      sum.add_finite(point);
     }
     segments.end(static_cast<u32>(bucket), sum, true);
   }
 };
 
-// From a list of partial sums to a shorter one, or to the buckets where one thread takes all.
+// A list of partial sums, in place. Item j stands at place (j / 2) * stride + j % 2: two neighbours are a pair that one
+// thread of the launch before left. A block takes `run` items for each of its threads; a thread leaves a pair where its
+// first item was, and the pairs are the items of the block's next level. What a block leaves is a pair, and the pairs
+// of all blocks are the next launch's items; where there is one block, its last thread brings what is left to the
+// buckets.
 template <class F>
 struct FixUp {
-  const Xyzz<F>* sums;
-  const u32* sum_buckets;
+  Xyzz<F>* sums;
+  u32* sum_buckets;
   u64 count;
-  u64 run;
+  u64 stride;
+  u64 run;  // even
   Xyzz<F>* buckets;
-  Xyzz<F>* partials;
-  u32* partial_buckets;
 
   using Thread = NoState;
-  HD u32 phases(At) const { return 1; }
 
-  HD void phase(u32, At at, u8*, Thread&) const {
-    const u64 begin = at.index() * run;
-    if (begin >= count) return;
-    const u64 end = begin + run < count ? begin + run : count;
-    Segments<F> segments{buckets, partials, partial_buckets, at.index(), true};
-    // The first entry of every pair is there, and runs are even.
-    u32 bucket = sum_buckets[begin];
-    Xyzz<F> sum = sums[begin];
+  HD u64 first(At at) const { return at.block_x * at.threads * run; }
+
+  // The block's items.
+  HD u64 items(At at) const {
+    const u64 left = count - first(at);
+    return left < at.threads * run ? left : at.threads * run;
+  }
+
+  // The threads that have items of `n`.
+  HD u64 takers(u64 n) const { return (n + run - 1) / run; }
+
+  HD u32 phases(At at) const {
+    if (first(at) >= count) return 0;
+    u32 levels = 1;
+    for (u64 n = items(at); takers(n) > 1; n = 2 * takers(n)) ++levels;
+    return levels;
+  }
+
+  HD void phase(u32 k, At at, u8*, Thread&) const {
+    u64 n = items(at);
+    u64 apart = stride;
+    for (u32 level = 0; level < k; ++level) {
+      n = 2 * takers(n);
+      apart *= run / 2;
+    }
+    const u64 begin = at.thread * run;
+    if (begin >= n) return;
+    const u64 end = begin + run < n ? begin + run : n;
+    const u64 origin = first(at) / 2 * stride;
+    const u64 own = origin + begin / 2 * apart;
+    const bool is_alone = at.blocks_x == 1 && takers(n) == 1;
+    Segments<F> segments{buckets, is_alone ? nullptr : sums + own, sum_buckets + own, true};
+    // The first item of every pair is there, and runs are even.
+    u32 bucket = sum_buckets[own];
+    Xyzz<F> sum = sums[own];
     KEEP_LOOP
     for (u64 i = begin + 1; i < end; ++i) {
-      if (sum_buckets[i] == no_bucket) continue;
-      if (sum_buckets[i] == bucket) {
-        sum.add(sums[i]);
+      const u64 place = origin + i / 2 * apart + i % 2;
+      const u32 next = sum_buckets[place];
+      if (next == no_bucket) continue;
+      if (next == bucket) {
+        sum.add(sums[place]);
         continue;
       }
+      const Xyzz<F> following = sums[place];
       segments.end(bucket, sum, false);
-      bucket = sum_buckets[i];
-      sum = sums[i];
+      bucket = next;
+      sum = following;
     }
     segments.end(bucket, sum, true);
   }

@@ -125,7 +125,10 @@ struct Products {
 
   HD void phase(u32, At at, u8*, Thread&) const {
     const u64 i = at.index();
-    if (i < count) out[i] = x[i] * y[i];
+    if (i >= count) return;
+    // Copies: whole elements are read at once.
+    const F left = x[i], right = y[i];
+    out[i] = left * right;
   }
 };
 
@@ -142,7 +145,9 @@ struct Quotient {
 
   HD void phase(u32, At at, u8*, Thread&) const {
     const u64 i = at.index();
-    if (i < count) a[i] = (a[i] * b[i] - c[i]).to_plain();
+    if (i >= count) return;
+    const F left = a[i], right = b[i], less = c[i];
+    a[i] = (left * right - less).to_plain();
   }
 };
 

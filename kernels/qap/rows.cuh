@@ -87,7 +87,12 @@ struct RowSums {
     const u64 row = at.index();
     if (row >= rows) return;
     F sum = F::zero();
-    for (u64 i = row == 0 ? 0 : ends[row - 1]; i < ends[row]; ++i) sum = sum + row_values[i] * witness[row_signals[i]];
+    const u64 end = ends[row];
+    for (u64 i = row == 0 ? 0 : ends[row - 1]; i < end; ++i) {
+      // Copies: whole elements are read at once.
+      const F value = row_values[i], factor = witness[row_signals[i]];
+      sum = sum + value * factor;
+    }
     sums[row] = sum;
   }
 };

@@ -109,17 +109,17 @@ def test_runs_share_entries_and_fit_the_lists(entries: int, device: Traits, para
     places = plan.partial_places()
     most = min(entries, min(plan.chunk, plan.count) * plan.windows)
     for n_entries in {most, most // 2, most // 3, min(most, 1), min(most, 17), min(most, 48)}:
-        items = n_entries
         launches = plan.runs(n_entries)
         assert bool(launches) == bool(n_entries)
+        items, left = n_entries, 1
         for level, (launch, run) in enumerate(launches):
             threads = -(-items // run)
-            assert launch.blocks_x * launch.threads >= threads
+            assert launch.blocks_x * launch.threads >= threads > (launch.blocks_x - 1) * launch.threads
             assert level == 0 or run % 2 == 0, "a run of partial sums begins with a pair"
-            items = 2 * threads
-            if level + 1 < len(launches):
-                assert items <= places[level % len(places)], "partial sums must fit their list"
-        assert not launches or items == 2, "the last launch is of one thread"
+            left = launch.blocks_x if level else threads
+            items = 2 * left
+            assert level or left == 1 or items <= places, "partial sums must fit their list"
+        assert left == 1, "what the last launch leaves is one thread's"
 
 
 def test_windows_grow_with_the_number_of_points() -> None:
