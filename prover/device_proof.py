@@ -20,8 +20,8 @@ from prover.formats.strategy import ProvingKey
 from prover.formats.wtns import Witness
 from prover.keys import PointSet
 from prover.msm import Points, multi_exponentiate, sum_bytes
-from prover.ntt import forward, inverse_to_coset
-from prover.plan import ELEMENT_BYTES, flat
+from prover.ntt import forward_to_quotient, inverse_to_coset
+from prover.plan import ELEMENT_BYTES, plan_rows
 from prover.resident import take_key
 
 Report = Callable[[int, int], None]
@@ -55,6 +55,7 @@ class KernelComputation:
         window_bits: int | None = None,
         chunk: int | None = None,
         overlap: bool = True,
+        resident: bool | None = None,
     ) -> None:
         """Load the key where it is not there, and plan.
 
@@ -65,6 +66,7 @@ class KernelComputation:
             window_bits: to force a window.
             chunk: to force how many points are sorted together.
             overlap: whether the queues may run beside each other.
+            resident: to force whether the key's points are on the device.
 
         Raises:
             DeviceError: the device failed, or has not enough memory.
@@ -75,7 +77,7 @@ class KernelComputation:
         self._stack = ExitStack()
         try:
             with self._phase("key"):
-                taken = take_key(backend, zkey, self._stack, window_bits=window_bits, chunk=chunk)
+                taken = take_key(backend, zkey, self._stack, window_bits=window_bits, chunk=chunk, resident=resident)
                 self._key, self._plan = taken.key, taken.plan
                 self._stack.enter_context(backend.within(taken.workspace))
                 self._scope = self._stack.enter_context(Scope(backend))
@@ -158,17 +160,15 @@ class KernelComputation:
         key, backend, prefix = self._key, self._backend, self._key.curve.ident
         size = key.domain.size
         table = [key.row_ends.address, key.row_signals.address, key.row_values.address]
-        sums = [*table, self._scalars.address, 2 * size, self._vectors[0]]
-        backend.launch(f"{prefix}_row_sums", flat(2 * size), sums)
-        a, b, c = self._vectors
-        backend.launch(f"{prefix}_products", flat(size), [c, a, b, size])
+        launch, log_chunk = plan_rows(size, backend.traits())
+        arguments = [*table, self._scalars.address, size, log_chunk, self._vectors[0]]
+        backend.launch(f"{prefix}_row_sums", launch, arguments)
 
     def _evaluate_quotient(self) -> None:
         """Leave the scalars of H in the first vector, as plain integers: the quotient's values, or coefficients."""
         domain, curve = self._key.domain, self._key.curve
         inverse_to_coset(self._backend, curve, domain, self._rows, VECTORS)
-        forward(self._backend, curve, domain, self._rows, VECTORS)
-        self._backend.launch(f"{curve.ident}_quotient", flat(domain.size), [*self._vectors, domain.size])
+        forward_to_quotient(self._backend, curve, domain, self._rows)
         if self._key.to_coefficients is not None:
             inverse_to_coset(self._backend, curve, self._key.to_coefficients, self._rows, 1)
 
@@ -180,7 +180,10 @@ class KernelComputation:
             self._plan.sums[name],
             scalars=self._scalars.address,
             scalar_of_point=sets[0][0].scalar_of_point.address,
-            targets=[Points(points.group, points.points.address, out) for points, out in sets],
+            targets=[
+                Points(points.group, points.points.address if points.points else 0, out, points.host)
+                for points, out in sets
+            ],
             progress=report,
         )
 

@@ -69,12 +69,14 @@ class Tuning:
     Attributes:
         window_bits: of every multi-exponentiation.
         chunk: points that a multi-exponentiation sorts together; CPUs sort all.
+        resident: whether the key's points are on the card; else they come from the host.
         overlap: whether a card may do the work of several phases at once; the phases' times mean little then.
     """
 
     window_bits: int | None = None
     chunk: int | None = None
     overlap: bool = True
+    resident: bool | None = None
 
 
 PLANNED: Final = Tuning()
@@ -171,7 +173,13 @@ def prove(
             from prover.device_proof import KernelComputation  # noqa: PLC0415 - a CPU's proof needs none of it
 
             computation = KernelComputation(
-                zkey, backend, phases, window_bits=tuning.window_bits, chunk=tuning.chunk, overlap=tuning.overlap
+                zkey,
+                backend,
+                phases,
+                window_bits=tuning.window_bits,
+                chunk=tuning.chunk,
+                overlap=tuning.overlap,
+                resident=tuning.resident,
             )
             proof = stack.enter_context(computation).run(witness, chosen.r, chosen.s)
     public = witness.public(zkey.n_public)

@@ -52,6 +52,16 @@ class _Surveyed:
         """How many points."""
         return sum(len(section.places) for section in self.sections) + len(self.singles)
 
+    def pieces(self, size: int) -> Iterator[bytes | bytearray]:
+        """Yield the points without gaps, a piece at a time."""
+        step = UPLOAD_BYTES // size
+        for section in self.sections:
+            for first in range(0, len(section.places), step):
+                taken = min(step, len(section.places) - first)
+                yield gathered(section.view, size, section.places, first, taken)
+        if self.singles:
+            yield b"".join(point for _, point in self.singles)
+
     def scalars(self) -> bytes:
         """Return the index of each point's scalar, as kernels read it."""
         found = b"".join(section.scalars.tobytes() for section in self.sections)
@@ -114,6 +124,23 @@ class Survey:
             sums=(Sum("msm_a", self.a.count, (g1,)), *b, Sum("msm_h", self.c_and_h.count, (g1,))),
         )
 
+    @property
+    def points_bytes(self) -> int:
+        """What all points take."""
+        return sum(found.count * point_bytes(self.zkey.curve, found.group) for found in self._sets)
+
+    @property
+    def _sets(self) -> tuple[_Surveyed, ...]:
+        return self.a, self.b1, self.b2, self.c_and_h
+
+    def fill(self, view: memoryview) -> None:
+        """Write all points, set after set, as `LoadedKey` looks for them."""
+        at = 0
+        for found in self._sets:
+            for octets in found.pieces(point_bytes(self.zkey.curve, found.group)):
+                view[at : at + len(octets)] = octets
+                at += len(octets)
+
     def _set(
         self,
         group: GroupName,
@@ -147,17 +174,19 @@ class PointSet:
 
     Attributes:
         group: the group.
-        points: affine points.
+        points: affine points; None where they stay on the host.
+        host: then where: an address of registered memory, or any memory.
         scalar_of_point: the 32-bit index of each point's scalar.
         count: number of points.
         indices: digest of the indices: sets with equal ones can share a sort.
     """
 
     group: GroupName
-    points: Buffer
+    points: Buffer | None
     scalar_of_point: Buffer
     count: int
     indices: bytes
+    host: memoryview | int | None = None
 
 
 class LoadedKey:
@@ -179,13 +208,20 @@ class LoadedKey:
         delta1: affine bytes.
     """
 
-    def __init__(self, zkey: ProvingKey, backend: Backend, survey: Survey | None = None) -> None:
+    def __init__(
+        self,
+        zkey: ProvingKey,
+        backend: Backend,
+        survey: Survey | None = None,
+        host: memoryview | int | None = None,
+    ) -> None:
         """Load a key.
 
         Args:
             zkey: the key; not needed any more afterwards.
             backend: the device.
             survey: of the key, where it has been made.
+            host: what `Survey.fill` filled, or its address where it is registered: then the points stay there.
 
         Raises:
             DeviceError: the device failed, or has not enough memory.
@@ -197,6 +233,8 @@ class LoadedKey:
         self.delta1 = zkey.delta1
         self._backend = backend
         self._scope = Scope(backend)
+        self._host = host
+        self._host_at = 0
         try:
             self._load(zkey, found)
         except BaseException:
@@ -232,15 +270,22 @@ class LoadedKey:
             shared: a set whose points take the same scalars.
         """
         size = point_bytes(self.curve, found.group)
-        points = self._scope.allocate(found.count * size)
-        at = 0
-        for octets in _pieces(found, size):
-            self._backend.upload(points, octets, at)
-            at += len(octets)
+        points: Buffer | None = None
+        host: memoryview | int | None = None
+        if self._host is None:
+            points = self._scope.allocate(found.count * size)
+            at = 0
+            for octets in found.pieces(size):
+                self._backend.upload(points, octets, at)
+                at += len(octets)
+        else:
+            begin, self._host_at = self._host_at, self._host_at + found.count * size
+            host = self._host + begin if isinstance(self._host, int) else self._host[begin : self._host_at]
         if shared is not None:
-            return PointSet(found.group, points, shared.scalar_of_point, found.count, shared.indices)
+            return PointSet(found.group, points, shared.scalar_of_point, found.count, shared.indices, host)
         packed = found.scalars()
-        return PointSet(found.group, points, self._scope.uploaded(packed), found.count, sha256(packed).digest())
+        indices = self._scope.uploaded(packed)
+        return PointSet(found.group, points, indices, found.count, sha256(packed).digest(), host)
 
     def _load_rows(self, zkey: ProvingKey) -> None:
         """Sort the coefficients into rows on the device."""
@@ -277,14 +322,3 @@ def _bit_reversed(bits: int) -> Sequence[int]:
     for bit in reversed(range(bits)):
         found.extend([value | 1 << bit for value in found])
     return found
-
-
-def _pieces(found: _Surveyed, size: int) -> Iterator[bytes | bytearray]:
-    """Yield the points of a set without gaps, a piece at a time."""
-    step = UPLOAD_BYTES // size
-    for section in found.sections:
-        for first in range(0, len(section.places), step):
-            taken = min(step, len(section.places) - first)
-            yield gathered(section.view, size, section.places, first, taken)
-    if found.singles:
-        yield b"".join(point for _, point in found.singles)

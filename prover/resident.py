@@ -10,6 +10,7 @@ from prover.backends.base import Backend, Reserve
 from prover.device_plan import KeyShape, ProofPlan, plan_proof
 from prover.errors import DeviceError
 from prover.formats.strategy import ProvingKey
+from prover.hostcopy import HostCopy, name_of
 from prover.keys import LoadedKey, Survey
 
 
@@ -19,15 +20,13 @@ class _Resident:
 
     zkey: "ref[ProvingKey]"
     shape: KeyShape
+    resident: bool
     key: LoadedKey
-    memory: Reserve
+    stack: ExitStack
 
     def close(self) -> None:
-        """Give the memory back."""
-        try:
-            self.key.close()
-        finally:
-            self.memory.close()
+        """Give the memory back, and the host's."""
+        self.stack.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +105,7 @@ def take_key(
     *,
     window_bits: int | None = None,
     chunk: int | None = None,
+    resident: bool | None = None,
 ) -> Taken:
     """Return a key on a device, the plan of a proof by it, and the memory for that.
 
@@ -115,6 +115,7 @@ def take_key(
         stack: takes what has to be given back after the proof.
         window_bits: to force a window.
         chunk: to force how many points are sorted together.
+        resident: to force where the key's points are.
 
     Raises:
         DeviceError: the device failed, or has not enough memory.
@@ -130,7 +131,13 @@ def take_key(
         room = replace(traits, memory_bytes=traits.memory_bytes + residents.workspace_bytes)
         try:
             plan = plan_proof(
-                shape, room, key_is_there=there is not None, window_bits=window_bits, chunk=chunk, name=backend.name
+                shape,
+                room,
+                key_is_there=there is not None,
+                window_bits=window_bits,
+                chunk=chunk,
+                resident=there.resident if there is not None else resident,
+                name=backend.name,
             )
             break
         except DeviceError:
@@ -140,21 +147,29 @@ def take_key(
         # A larger workspace than this proof needs may stay only beside the key.
         if residents.workspace_bytes + plan.key_bytes > room.memory_bytes:
             residents.give_way(zkey)
-        there = _load(backend, zkey, plan, survey)
+        there = _load(backend, zkey, plan, survey or Survey(zkey))
         residents.keep(zkey, there)
     return Taken(there.key, plan, residents.workspace(backend, plan.workspace_bytes))
 
 
-def _load(backend: Backend, zkey: ProvingKey, plan: ProofPlan, survey: Survey | None) -> _Resident:
-    """Load a key into memory of its own."""
-    memory = backend.reserve(plan.key_bytes, "a proving key")
-    try:
+def _load(backend: Backend, zkey: ProvingKey, plan: ProofPlan, survey: Survey) -> _Resident:
+    """Load a key into memory of its own, or all of it but its points, which then are shared memory of the host."""
+    with ExitStack() as stack:
+        host: memoryview | int | None = None
+        if not plan.resident:
+            name = name_of(zkey.path, zkey.curve.ident, plan.shape)
+            copy = HostCopy.open(name, survey.points_bytes, survey.fill)
+            stack.callback(copy.close)
+            host = copy.view
+            if backend.register(copy.address, copy.nbytes):
+                stack.callback(backend.unregister, copy.address)
+                host = copy.address
+        memory = backend.reserve(plan.key_bytes, "a proving key")
+        stack.callback(memory.close)
         with backend.within(memory):
-            loaded = LoadedKey(zkey, backend, survey)
-    except BaseException:
-        memory.close()
-        raise
-    return _Resident(ref(zkey), plan.shape, loaded, memory)
+            loaded = LoadedKey(zkey, backend, survey, host)
+        stack.callback(loaded.close)
+        return _Resident(ref(zkey), plan.shape, plan.resident, loaded, stack.pop_all())
 
 
 def _residents(backend: Backend) -> _Residents:
