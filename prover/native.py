@@ -5,12 +5,13 @@ stay alive during the call. The interpreter's lock is free while a function runs
 """
 
 import ctypes
+import os
 from collections.abc import Callable
 from functools import cache
 from typing import Final
 
 from kernels.curves import Curve
-from prover.backends.build import build_sources
+from prover.backends.build import build_sources, find_built
 from prover.errors import DeviceError
 
 _POINTER: Final = ctypes.c_void_p
@@ -19,6 +20,7 @@ _U64: Final = ctypes.c_uint64
 
 _SUM: Final = (_POINTER, *(_U64,) * 4, _U32, _U32, _POINTER, _POINTER, _POINTER, _U32)
 FUNCTIONS: Final[dict[str, tuple[type, ...]]] = {
+    "first_not_below": (_POINTER, _U64, _U64, _U64, _POINTER, _U32),
     "lengths": (_POINTER, _U64, _POINTER, _U32),
     "sort_scratch_bytes": (_U64, _U64, _U32),
     "sort": (_POINTER, _U64, _U64, _U32, _U32, _POINTER, _POINTER, _POINTER, _U32),
@@ -73,6 +75,25 @@ class Native:
         """Call a function of ``FUNCTIONS``; bytes are handed over by their address."""
         return self._functions[name](*arguments)
 
+    def first_not_below(
+        self, records: memoryview, record_bytes: int, offset: int, nbytes: int, limit: int
+    ) -> int | None:
+        """Return the number of the first record whose number is not below a limit, or None where all are.
+
+        Args:
+            records: whole records, one after the other.
+            record_bytes: bytes of one record.
+            offset: where in the record the number begins.
+            nbytes: its bytes, 4 at least; it is little-endian.
+            limit: below 2^(8 nbytes).
+        """
+        count = records.nbytes // record_bytes
+        address = address_of(records) + offset
+        threads = len(os.sched_getaffinity(0))
+        packed = limit.to_bytes(nbytes, "little")
+        found = self.call("first_not_below", address, count, record_bytes, nbytes, packed, threads)
+        return found if found < count else None
+
     def output(self, name: str, nbytes: int, *arguments: int | bytes) -> bytes:
         """Call a function whose last argument is where it writes; return what it wrote."""
         out = ctypes.create_string_buffer(nbytes)
@@ -93,6 +114,17 @@ def native(curve: Curve) -> Native:
         DeviceError: they cannot be built or loaded.
     """
     return Native(curve)
+
+
+@cache
+def built(curve: Curve) -> Native | None:
+    """Return the functions of a curve where they have been built, and can be loaded."""
+    if find_built((native_source(curve),)) is None:
+        return None
+    try:
+        return native(curve)
+    except DeviceError:
+        return None
 
 
 def montgomery_bytes(curve: Curve, value: int) -> bytes:

@@ -9,15 +9,13 @@ from functools import cache
 from kernels.curves import Curve, Fq2
 from kernels.reference.group import group1, group2
 from kernels.reference.pairing import G1Point, G2Point, pairing_product_is_one, tower
-from prover.backends.build import find_built
-from prover.errors import DeviceError
 from prover.formats.points import g1_from_bytes, g1_to_bytes, g2_to_bytes
-from prover.native import Native, native, native_source
+from prover.native import built
 
 
 def lies_in_g1(curve: Curve, point: G1Point) -> bool:
     """Whether a point with coordinates below q lies in the first group's subgroup of order r; infinity does."""
-    functions = _functions(curve)
+    functions = built(curve)
     if functions is None:
         group = group1(curve)
         return group.contains(point) and group.in_subgroup(point)
@@ -29,7 +27,7 @@ def lies_in_g1(curve: Curve, point: G1Point) -> bool:
 
 def lies_in_g2(curve: Curve, point: G2Point) -> bool:
     """Whether a point with coordinates below q lies in the second group's subgroup of order r; infinity does."""
-    functions = _functions(curve)
+    functions = built(curve)
     if functions is None:
         group = group2(curve)
         return group.contains(point) and group.in_subgroup(point)
@@ -44,7 +42,7 @@ def product_is_one(curve: Curve, pairs: Sequence[tuple[G1Point, G2Point]]) -> bo
         curve: the curve.
         pairs: points of the first group with points of the second group, in their subgroups of order r.
     """
-    functions = _functions(curve)
+    functions = built(curve)
     if functions is None:
         return pairing_product_is_one(curve, pairs)
     first = b"".join(g1_to_bytes(curve, p) for p, _ in pairs)
@@ -60,24 +58,13 @@ def statement(curve: Curve, points: Sequence[G1Point], scalars: Sequence[int]) -
         points: one more than there are scalars.
         scalars: each below r.
     """
-    functions = _functions(curve)
+    functions = built(curve)
     if functions is None:
         group = group1(curve)
         return group.add(points[0], group.sum(points[1:], scalars))
     octets = b"".join(g1_to_bytes(curve, point) for point in points)
     plain = b"".join(scalar.to_bytes(curve.n8r, "little") for scalar in scalars)
     return g1_from_bytes(curve, functions.output("statement", curve.g1_bytes, octets, plain, len(scalars)))
-
-
-@cache
-def _functions(curve: Curve) -> Native | None:
-    """Return the native functions where they have been built."""
-    if find_built((native_source(curve),)) is None:
-        return None
-    try:
-        return native(curve)
-    except DeviceError:
-        return None
 
 
 def base_field_bytes(curve: Curve, *values: int) -> bytes:

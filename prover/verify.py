@@ -1,7 +1,7 @@
 """Verification of Groth16 proofs.
 
-About 2 ms or less where the native functions have been built, else 0.1 s. Proofs come from rented machines and strangers, so
-every value is checked before it enters a formula.
+2 ms or less where the native functions have been built, else 0.1 s. Proofs come from rented machines and strangers,
+so every value is checked before it enters a formula.
 """
 
 from collections.abc import Sequence

@@ -8,6 +8,7 @@
 #include "native/msm.cuh"
 #include "native/pairing.cuh"
 #include "native/quotient.cuh"
+#include "native/ranges.cuh"
 #include "native/rows.cuh"
 #include "native/setup.cuh"
 
@@ -50,6 +51,10 @@ u64 sum_sorted(const Bases<F>& bases, Entries entries, Windows windows, const u3
 }
 
 }  // namespace
+
+EXPORT u64 bn254_first_not_below(const u8* numbers, u64 count, u64 stride, u64 bytes, const u8* limit, u32 threads) {
+  return first_not_below(numbers, count, stride, bytes, limit, threads);
+}
 
 EXPORT void bn254_lengths(const u8* scalars, u64 count, u64* lengths, u32 threads) {
   count_lengths<FrParams>(scalars, count, lengths, threads);

@@ -12,6 +12,7 @@ from prover.formats.container import Container, section_field
 from prover.formats.limbs import WORD_BYTES, element_out_of_range
 from prover.formats.strategy import ProvingKey
 from prover.formats.zkey import WIRES_MAX
+from prover.native import built
 
 VERSION_MAX: Final = 2
 ELEMENT_BYTES_MAX: Final = 64
@@ -103,7 +104,7 @@ class Witness:
         if first != 1:
             raise MalformedFile(self.path, field, f"value 0 is {first}; it is the constant 1 in every witness")
         words = n8r // WORD_BYTES
-        wrong = element_out_of_range(values, words, 0, words, self.prime)
+        wrong = element_out_of_range(values, words, 0, words, self.prime, built(self.curve))
         if wrong is not None:
             raise MalformedFile(self.path, field, f"value {wrong} is not below the prime of the header")
         return values

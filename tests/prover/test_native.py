@@ -1,5 +1,6 @@
 """The CPU's own multi-exponentiation against sums of known logarithms, for every shape of scalars."""
 
+import struct
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -10,6 +11,8 @@ from kernels.curves import BN254, CURVES, Curve
 from prover.backends.base import Scope
 from prover.backends.host import HostBackend
 from prover.digits import Group, SortedDigits
+from prover.formats.limbs import element_out_of_range, index_out_of_range
+from prover.native import native
 from prover.plan import ceil_div
 from tests.kernels.multiples import affine_multiples, times_generator
 from tests.kernels.operands import edges, g1_bytes, g2_bytes, plain
@@ -143,3 +146,22 @@ def test_points_that_begin_behind_the_first_scalars() -> None:
 
 def test_keys_full_of_infinity() -> None:
     assert summed(BN254, "g1", bytes(64 * 50), list(range(50)), 6) == bytes(64)
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.ident)
+def test_numbers_out_of_range_are_found_as_plain_python_finds_them(curve: Curve) -> None:
+    """The first of them, at the ends of threads' parts too; what shares the limit's highest word is looked at whole."""
+    random, functions, limit, size = Random("ranges"), native(curve), curve.r, 45000
+    share = limit >> 192 << 192
+    numbers = [random.choice([random.randrange(limit), share, limit - 1, 0]) for _ in range(size)]
+    for wrong in [[], [0], [size - 1], [16383, 16384], [16384], [40000, 20000], [32767, 32769]]:
+        given = list(numbers)
+        for place in wrong:
+            given[place] = random.choice([limit, limit + 1, (1 << 256) - 1])
+        records = memoryview(b"".join(b"x" * 12 + number.to_bytes(32, "little") for number in given))
+        expected_at = min(wrong) if wrong else None
+        assert element_out_of_range(records, 11, 3, 8, limit, functions) == expected_at
+        assert element_out_of_range(records, 11, 3, 8, limit) == expected_at
+    words = memoryview(struct.pack("<9I", 1, 2, 3, 4, 5, 6, 7, 8, 9))
+    for bound in (1, 2, 5, 8, 9):
+        assert index_out_of_range(words, 3, 1, bound, functions) == index_out_of_range(words, 3, 1, bound)
