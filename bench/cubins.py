@@ -26,6 +26,7 @@ HOST_ONLY: Final = ("host", "native")
 """Folders of ``kernels`` that no GPU's object is made of."""
 DEADLINE_S: Final = 900
 
+_INCLUDE: Final = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 _ENTRY: Final = re.compile(r"Compiling entry function '(\w+)' for '\w+'")
 _SPILLS: Final = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED: Final = re.compile(r"Used (\d+) registers")
@@ -97,6 +98,18 @@ def sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+def closure(source: Path) -> set[Path]:
+    """Return a source with everything of ours that it includes, at whatever depth."""
+    found: set[Path] = set()
+    waiting = [source]
+    while waiting:
+        path = waiting.pop()
+        if path not in found:
+            found.add(path)
+            waiting += [KERNELS / name for name in _INCLUDE.findall(path.read_text(encoding="ascii"))]
+    return found
+
+
 def compile_all(architectures: Sequence[str], sources: Sequence[Path] = SOURCES) -> list[Cubin]:
     """Compile sources for architectures, as many at once as there are cores.
 
@@ -105,13 +118,21 @@ def compile_all(architectures: Sequence[str], sources: Sequence[Path] = SOURCES)
         RuntimeError: it failed; the message has what it said.
     """
     compiler = find_compiler()
-    made_of = sha256(f"{compiler_version()}\0{FLAGS}\0{sources_digest()}".encode()).hexdigest()[:16]
-    tasks = [(source, architecture) for architecture in architectures for source in sources]
+    version = compiler_version()
+    tasks = [(source, _digest(version, source), architecture) for architecture in architectures for source in sources]
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
-        return list(pool.map(lambda task: _compiled(compiler, made_of, *task), tasks))
+        return list(pool.map(lambda task: _compiled(compiler, *task), tasks))
 
 
-def _compiled(compiler: str, made_of: str, source: Path, architecture: str) -> Cubin:
+def _digest(version: str, source: Path) -> str:
+    """Return the digest of what an object is made of."""
+    digest = sha256(f"{version}\0{FLAGS}\0".encode())
+    for path in sorted(closure(source)):
+        digest.update(f"{path.relative_to(ROOT)}\0".encode() + sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def _compiled(compiler: str, source: Path, made_of: str, architecture: str) -> Cubin:
     """Return an object, compiled where it is not kept."""
     folder = FOLDER / architecture
     folder.mkdir(parents=True, exist_ok=True)

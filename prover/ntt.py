@@ -1,13 +1,15 @@
 """Number-theoretic transforms over a backend, and the tables of powers they need."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernels.curves import Curve
 from prover.backends.base import Backend, Buffer, Scope
 from prover.native import montgomery_bytes
-from prover.plan import ELEMENT_BYTES, ceil_div, flat, plan_ntt
+from prover.plan import ELEMENT_BYTES, ceil_div, flat, joins_quotient, plan_ntt
 
 _POWERS_PER_THREAD = 32
+_VECTORS = 3
+"""a, b and c."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,45 @@ def forward(
     _transform(backend, curve, domain, data, batch, inverse=False, tile_log=tile_log)
 
 
+def forward_to_quotient(
+    backend: Backend,
+    curve: Curve,
+    domain: Domain,
+    data: Buffer,
+    *,
+    tile_log: int | None = None,
+    joined: bool | None = None,
+) -> None:
+    """Do `forward` for a, b and c, and leave the values of a b - c in a's place, as plain integers.
+
+    Args:
+        backend: the device.
+        curve: the curve.
+        domain: the size and its tables.
+        data: the three vectors one after the other, in Montgomery form; b and c are used up.
+        tile_log: to force the size of a tile, as in ``plan_ntt``.
+        joined: to force whether the last pass does it, rather than a launch of its own.
+
+    Raises:
+        DeviceError: the device failed.
+    """
+    traits = backend.traits()
+    last = plan_ntt(domain.log_n, _VECTORS, traits, tile_log=tile_log)[0]
+    if not (joins_quotient(last, traits) if joined is None else joined):
+        forward(backend, curve, domain, data, _VECTORS, tile_log=tile_log)
+        vectors = [data.address + number * domain.size * ELEMENT_BYTES for number in range(_VECTORS)]
+        backend.launch(f"{curve.ident}_quotient", flat(domain.size), [*vectors, domain.size])
+        return
+    _transform(backend, curve, domain, data, _VECTORS, inverse=False, tile_log=tile_log, without_last=True)
+    shape = [data.address, domain.size, domain.log_n, last.low, last.log_rows, last.log_columns]
+    roots = domain.roots
+    backend.launch(
+        f"{curve.ident}_ntt_quotient_pass",
+        replace(last.launch, blocks_y=1),
+        [*shape, roots.low, roots.high, roots.window],
+    )
+
+
 def _transform(
     backend: Backend,
     curve: Curve,
@@ -126,10 +167,13 @@ def _transform(
     *,
     inverse: bool,
     tile_log: int | None,
+    without_last: bool = False,
 ) -> None:
     """Launch the passes; the inverse transform's last one scales."""
     passes = plan_ntt(domain.log_n, batch, backend.traits(), tile_log=tile_log)
-    for number, step in enumerate(passes if inverse else reversed(passes)):
+    if not inverse:
+        passes.reverse()
+    for number, step in enumerate(passes[: len(passes) - without_last]):
         scale = domain.coset if inverse and number == len(passes) - 1 else NO_TABLE
         backend.launch(
             f"{curve.ident}_ntt_pass",

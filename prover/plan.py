@@ -22,6 +22,8 @@ TILE_LOG_MAX: Final = 10
 """2^10 elements of 32 bytes are 32 KiB: shared memory that every device has."""
 ROWS_LOG_MAX: Final = 8
 """Levels of one pass where a transform takes several, so that a tile has four neighbouring columns at least."""
+BLOCKS_OF_JOINED: Final = 4
+"""Blocks of a joined pass for each multiprocessor, at least: fewer would leave some without work."""
 
 WINDOW_BITS_MAX: Final = 20
 ADD_AFFINE_PRODUCTS: Final = 10
@@ -152,6 +154,24 @@ def plan_ntt(log_n: int, batch: int, traits: Traits, *, tile_log: int | None = N
         )
         planned.append(NttPass(low, log_rows, log_columns, launch))
     return planned
+
+
+def plan_rows(rows: int, traits: Traits) -> tuple[Launch, int]:
+    """Return the launch of the rows' sums, a row of both matrices for each thread, and the logarithm of its chunks.
+
+    A chunk is of products that a block computes together, and then adds up by row.
+    """
+    log_chunk = min(TILE_LOG_MAX, (traits.shared_bytes_max // ELEMENT_BYTES).bit_length() - 1)
+    blocks = flat(rows).blocks_x
+    return Launch(blocks_x=blocks, threads=THREADS, shared_bytes=ELEMENT_BYTES << log_chunk), log_chunk
+
+
+def joins_quotient(last: NttPass, traits: Traits) -> bool:
+    """Whether a forward transform's last pass computes the quotient too.
+
+    That saves the quotient's own way through memory, but each block takes all three vectors: a third of the blocks.
+    """
+    return last.launch.blocks_x >= BLOCKS_OF_JOINED * traits.parallel
 
 
 @dataclass(frozen=True, slots=True)

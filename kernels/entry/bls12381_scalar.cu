@@ -19,8 +19,8 @@ extern "C" __global__ void bls12381_row_scatter(const u32* records, u64 count, u
 }
 
 extern "C" __global__ void bls12381_row_sums(const u32* ends, const u32* row_signals, const Fr* row_values,
-                                          const Fr* witness, u64 rows, Fr* sums) {
-  RUN(RowSums<Fr>{ends, row_signals, row_values, witness, rows, sums});
+                                          const Fr* witness, u64 domain, u64 log_chunk, Fr* sums) {
+  RUN(RowSums<Fr>{ends, row_signals, row_values, witness, domain, log_chunk, sums});
 }
 
 extern "C" __global__ void bls12381_powers(Fr* out, u64 count, const Fr* parameters, u64 per_thread) {
@@ -41,8 +41,18 @@ extern "C" __global__ void bls12381_ntt_pass(Fr* data, u64 batch_stride, u64 log
                   {scale_low, scale_high, scale_window}});
 }
 
-extern "C" __global__ void bls12381_products(Fr* out, const Fr* x, const Fr* y, u64 count) {
-  RUN(Products<Fr>{out, x, y, count});
+extern "C" __global__ void bls12381_ntt_quotient_pass(Fr* data, u64 batch_stride, u64 log_n, u64 low, u64 log_rows,
+                                                   u64 log_columns, const Fr* roots_low, const Fr* roots_high,
+                                                   u64 roots_window) {
+  RUN(NttQuotientPass<Fr>{{data,
+                           batch_stride,
+                           log_n,
+                           low,
+                           log_rows,
+                           log_columns,
+                           0,
+                           {roots_low, roots_high, roots_window},
+                           {nullptr, nullptr, 0}}});
 }
 
 extern "C" __global__ void bls12381_quotient(Fr* a, const Fr* b, const Fr* c, u64 count) {

@@ -1,18 +1,22 @@
 // Number-theoretic transforms of 2^log_n elements, in place, in passes.
 //
-// The inverse transform takes natural order to bit-reversed order (decimation in frequency), the forward one
-// bit-reversed order to natural order (decimation in time), so that a transform there and back permutes nothing.
-// A pass does log_rows of the log_n levels: those whose butterflies join elements that differ in one of the index
-// bits low to low + log_rows - 1. A block takes a tile of 2^log_rows rows by 2^log_columns neighbouring columns
-// into shared memory. Inverse passes go from high bits to low ones, forward passes from low to high.
+// The inverse transform takes natural order to bit-reversed order (decimation
+// in frequency), the forward one bit-reversed order to natural order
+// (decimation in time), so that a transform there and back permutes nothing. A
+// pass does log_rows of the log_n levels: those whose butterflies join elements
+// that differ in one of the index bits low to low + log_rows - 1. A block takes
+// a tile of 2^log_rows rows by 2^log_columns neighbouring columns into shared
+// memory. Inverse passes go from high bits to low ones, forward passes from low
+// to high.
 #pragma once
 
 #include "core/launch.cuh"
 
 namespace provewire {
 
-// The powers base^0, base^1, ... of an element in two tables: base^i = low[i mod 2^window] * high[i / 2^window].
-// Where 2^window covers all i that occur, high is not read.
+// The powers base^0, base^1, ... of an element in two tables: base^i = low[i
+// mod 2^window] * high[i / 2^window]. Where 2^window covers all i that occur,
+// high is not read.
 template <class F>
 struct PowerTable {
   const F* low;
@@ -33,7 +37,8 @@ struct NttPass {
   u64 log_columns;
   u64 inverse;
   PowerTable<F> roots;  // of the primitive root of order 2^log_n, i < 2^(log_n - 1)
-  PowerTable<F> scale;  // applied by the coefficients' natural index as the tile is stored; none where low is null
+  PowerTable<F> scale;  // applied by the coefficients' natural index as the tile
+                        // is stored; none where low is null
 
   using Thread = NoState;
   HD u32 phases(At) const { return static_cast<u32>(log_rows) + 2; }
@@ -61,7 +66,7 @@ struct NttPass {
       const F difference = upper - lower;
       upper = upper + lower;
       // w^-e = -w^(n/2 - e)
-      lower = exponent == 0 ? difference : -difference * root((u64{1} << (log_n - 1)) - exponent);
+      lower = exponent == 0 ? difference : difference.complement() * root((u64{1} << (log_n - 1)) - exponent);
     } else {
       const F turned = exponent == 0 ? lower : lower * root(exponent);
       lower = upper - turned;
@@ -112,27 +117,39 @@ struct Powers {
   }
 };
 
-// out[i] = x[i] * y[i].
+// The last forward pass over a, b and c, three vectors one after the other,
+// with the quotient: a[i] = a[i] * b[i] - c[i] as a plain integer. A block
+// takes the three tiles one by one; of c nothing is stored.
 template <class F>
-struct Products {
-  F* out;
-  const F* x;
-  const F* y;
-  u64 count;
+struct NttQuotientPass {
+  NttPass<F> pass;
 
   using Thread = NoState;
-  HD u32 phases(At) const { return 1; }
+  HD u32 phases(At at) const { return 3 * pass.phases(at); }
 
-  HD void phase(u32, At at, u8*, Thread&) const {
-    const u64 i = at.index();
-    if (i >= count) return;
-    // Copies: whole elements are read at once.
-    const F left = x[i], right = y[i];
-    out[i] = left * right;
+  HD void phase(u32 k, At at, u8* shared, Thread& mine) const {
+    const u32 each = pass.phases(at);
+    const u32 vector = k / each, step = k % each;
+    NttPass<F> one = pass;
+    one.data = pass.data + vector * pass.batch_stride;
+    if (vector < 2 || step + 1 < each) {
+      one.phase(step, at, shared, mine);
+      return;
+    }
+    const F* tile = reinterpret_cast<const F*>(shared);
+    const u64 columns_mask = (u64{1} << pass.log_columns) - 1;
+    const u64 size = u64{1} << (pass.log_rows + pass.log_columns);
+    for (u64 i = at.thread; i < size; i += at.threads) {
+      const u64 to = pass.place(at, i >> pass.log_columns, i & columns_mask);
+      // What this very thread stored.
+      const F a = pass.data[to], b = pass.data[pass.batch_stride + to];
+      pass.data[to] = (a * b - tile[i]).to_plain();
+    }
   }
 };
 
-// a[i] = a[i] * b[i] - c[i] as a plain integer: the scalars of the quotient's multi-exponentiation.
+// a[i] = a[i] * b[i] - c[i] as a plain integer: the scalars of the quotient's
+// multi-exponentiation.
 template <class F>
 struct Quotient {
   F* a;

@@ -7,7 +7,7 @@ import pytest
 from kernels.curves import BN254
 from prover.backends.base import Scope
 from prover.backends.host import HostBackend
-from prover.ntt import Domain, forward, inverse_to_coset, make_domain
+from prover.ntt import Domain, forward, forward_to_quotient, inverse_to_coset, make_domain
 from prover.plan import flat
 from tests.kernels.operands import from_montgomery, montgomery
 
@@ -119,17 +119,33 @@ def test_roots_in_two_tables(host: HostBackend, window: int) -> None:
     ]
 
 
-def test_quotient_and_products(host: HostBackend) -> None:
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize(("log_n", "tile_log"), [(1, None), (5, 2), (9, 4), (12, None)])
+def test_the_quotient_behind_the_forward_transform(
+    host: HostBackend, log_n: int, tile_log: int | None, *, joined: bool
+) -> None:
+    vectors = [random_vector(log_n)[shift:] + random_vector(log_n)[:shift] for shift in (0, 1, 3)]
+    flattened = [value for vector in vectors for value in vector]
+    with Scope(host) as scope:
+        domain = domain_of(host, scope, log_n, 1)
+        data, again = (scope.uploaded(montgomery(flattened, R)) for _ in range(2))
+        forward(host, BN254, domain, data, 3, tile_log=tile_log)
+        values = from_montgomery(host.download(data, 0, data.nbytes), R)
+        forward_to_quotient(host, BN254, domain, again, tile_log=tile_log, joined=joined)
+        quotient = host.download(again, 0, 32 << log_n)
+    size = 1 << log_n
+    a, b, c = (values[first : first + size] for first in (0, size, 2 * size))
+    expected = [(p * q - r) % R for p, q, r in zip(a, b, c, strict=True)]
+    assert quotient == b"".join(value.to_bytes(32, "little") for value in expected)
+
+
+def test_the_quotient_of_some(host: HostBackend) -> None:
     a, b, c = (random_vector(13)[shift:] + random_vector(13)[:shift] for shift in (0, 1, 3))
     count = len(a) - 1
     with Scope(host) as scope:
         x, y, z = (scope.uploaded(montgomery(vector, R)) for vector in (a, b, c))
-        out = scope.allocate(x.nbytes)
-        host.launch("bn254_products", flat(count), [out.address, x.address, y.address, count])
         host.launch("bn254_quotient", flat(count), [x.address, y.address, z.address, count])
-        products = from_montgomery(host.download(out, 0, out.nbytes), R)
         quotient = host.download(x, 0, x.nbytes)
-    assert products == [*[p * q % R for p, q in zip(a, b, strict=True)][:count], 0]
     expected = [(p * q - r) % R for p, q, r in zip(a, b, c, strict=True)][:count]
     assert quotient[: 32 * count] == b"".join(value.to_bytes(32, "little") for value in expected)
     assert from_montgomery(quotient[32 * count :], R) == a[count:], "nothing behind the last element is touched"

@@ -24,7 +24,7 @@ from tests.prover.r1cs_writer import r1cs_file, wtns_file
 from tests.prover.shapes import shapes
 
 FLAGS = ("-O1", "-DPROVEWIRE_EMULATE_CARRY", "-DPROVEWIRE_REVERSE_ORDER")
-TINY = Traits(kind="gpu", parallel=3, shared_bytes_max=4096, memory_bytes=1 << 34)
+TINY = Traits(kind="gpu", parallel=1, shared_bytes_max=1024, memory_bytes=1 << 34)
 TUNINGS = (Tuning(window_bits=3, chunk=7), Tuning(window_bits=11, chunk=33), Tuning())
 NAMES = list(shapes(BN254))
 IN_A_HURRY = ("no public signals, two rows", "repeated wires", "bits")

@@ -1,6 +1,7 @@
 """The matrices' rows: from any list of coefficients to the rows' sums."""
 
 import struct
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from kernels.curves import BN254
 from prover.backends.base import Scope
 from prover.backends.host import HostBackend
-from prover.plan import flat
+from prover.plan import flat, plan_rows
 from prover.scan import exclusive_scan
 from tests.kernels.operands import from_montgomery, plain
 
@@ -16,34 +17,48 @@ R2 = (1 << 512) % BN254.r
 Term = tuple[int, int, int, int]
 
 
-def row_sums(host: HostBackend, terms: list[Term], domain: int, witness: list[int]) -> list[int]:
-    """Return the rows of both matrices times the witness, computed by the kernels."""
+def row_sums(
+    host: HostBackend, terms: list[Term], domain: int, witness: list[int], *, chunk: int | None = None
+) -> list[int]:
+    """Return the rows of both matrices times the witness, and their products, computed by the kernels.
+
+    Args:
+        host: runs the kernels.
+        terms: the matrices.
+        domain: rows of each.
+        witness: the scalars.
+        chunk: logarithm of a chunk, to force tiny blocks and chunks.
+    """
     records = b"".join(
         struct.pack("<III", matrix, row, signal) + (value * R2 % BN254.r).to_bytes(32, "little")
         for matrix, row, signal, value in terms
     )
     count, rows = len(terms), 2 * domain
+    launch, log_chunk = plan_rows(domain, host.traits())
+    if chunk is not None:
+        launch, log_chunk = replace(launch, threads=3, blocks_x=-(-domain // 3)), chunk
     with Scope(host) as scope:
         listed, ends = scope.uploaded(records), scope.allocate(4 * rows)
         signals, values = scope.allocate(4 * count), scope.allocate(32 * count)
-        wires, sums = scope.uploaded(plain(witness)), scope.allocate(32 * rows)
+        wires, sums = scope.uploaded(plain(witness)), scope.allocate(32 * 3 * domain)
         where = [listed.address, count, domain, len(witness), ends.address]
         host.launch("bn254_row_count", flat(count), where)
         exclusive_scan(host, host.traits(), ends.address, rows)
         host.launch("bn254_row_scatter", flat(count), [*where, signals.address, values.address])
         host.launch(
             "bn254_row_sums",
-            flat(rows),
-            [ends.address, signals.address, values.address, wires.address, rows, sums.address],
+            launch,
+            [ends.address, signals.address, values.address, wires.address, domain, log_chunk, sums.address],
         )
-        return from_montgomery(host.download(sums, 0, 32 * rows), BN254.r)
+        return from_montgomery(host.download(sums, 0, 32 * 3 * domain), BN254.r)
 
 
 def expected_sums(terms: list[Term], domain: int, witness: list[int]) -> list[int]:
     sums = [0] * (2 * domain)
     for matrix, row, signal, value in terms:
         sums[matrix * domain + row] += value * witness[signal]
-    return [value % BN254.r for value in sums]
+    products = [a * b for a, b in zip(sums[:domain], sums[domain:], strict=True)]
+    return [value % BN254.r for value in sums + products]
 
 
 def test_random_terms_in_any_order(host: HostBackend) -> None:
@@ -60,7 +75,10 @@ def test_random_terms_in_any_order(host: HostBackend) -> None:
         for _ in range(6000)
     ]
     random.shuffle(terms)
-    assert row_sums(host, terms, domain, witness) == expected_sums(terms, domain, witness)
+    expected = expected_sums(terms, domain, witness)
+    assert row_sums(host, terms, domain, witness) == expected
+    for chunk in (0, 1, 6):
+        assert row_sums(host, terms, domain, witness, chunk=chunk) == expected
 
 
 @pytest.mark.parametrize(
