@@ -18,6 +18,8 @@ from prover.errors import DeviceError
 
 SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a folder of ours in it, which must be ours alone
 PAGE: Final = mmap.PAGESIZE
+_LOCK: Final = "lock"
+"""One for all copies: they are made one after the other."""
 
 
 def name_of(path: str, *facts: object) -> str:
@@ -65,7 +67,7 @@ class HostCopy:
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             check_owner(place)
-            with _Turn(path.with_suffix(".lock")):
+            with _Turn(place / _LOCK):
                 if not path.exists() or path.stat().st_size != size:
                     _make(path, nbytes, size, fill)
                 descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -87,7 +89,7 @@ class HostCopy:
         if self._descriptor < 0:
             return
         self._map = None  # type: ignore[assignment]
-        with _Turn(self._path.with_suffix(".lock")):
+        with _Turn(self._path.parent / _LOCK):
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 self._path.unlink(missing_ok=True)
@@ -99,7 +101,7 @@ class HostCopy:
 
 
 class _Turn:
-    """One process's turn at a copy."""
+    """One process's turn."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -69,7 +69,7 @@ def test_a_process_that_died_leaves_nothing_that_is_half_made(tmp_path: Path) ->
 
     with pytest.raises(KeyError):
         HostCopy.open("key", SIZE, die, folder)
-    assert [path.suffix for path in folder.iterdir()] == [".lock"]
+    assert [path.name for path in folder.iterdir()] == ["lock"]
     (folder / "key.points").write_bytes(b"of another size")
     copy = HostCopy.open("key", SIZE, fill, folder)
     assert read(copy).startswith(b"points")
