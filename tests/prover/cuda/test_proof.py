@@ -30,7 +30,7 @@ from tests.prover.cuda.simulated import NamedImages, Order, SimulatedDriver, sim
 from tests.prover.toy import MIXED, MULTIPLY, MULTIPLY_WITNESS, mixed_witness, setup, wtns
 
 FIXED = Blinding(r=BN254.r - 1234567, s=(1 << 251) + 89)
-LAUNCHES_MAX = 46
+LAUNCHES_MAX = 45
 """Of a dense proof of 2^16 rows, the key being there; 60 are allowed, the aim is 40."""
 
 
