@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import structlog
-from sqlalchemy import Connection, and_, delete, func, insert, or_, select
+from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from hub.faults import FAULTS
 from hub.rollups import (
@@ -142,12 +142,9 @@ def _make(connection: Connection, tier: Tier, due: Sequence[tuple[int, str]]) ->
         if rolled:
             made.append({"tier_s": tier, "agent_id": agent_id, "start_ms": start_ms, "packed": pack_rolled(rolled)})
     if made:
-        here = or_(
-            *(and_(ROLLUPS.c.agent_id == row["agent_id"], ROLLUPS.c.start_ms == row["start_ms"]) for row in made)
-        )
-        before = connection.execute(
-            select(ROLLUPS.c.id, func.length(ROLLUPS.c.packed)).where(ROLLUPS.c.tier_s == tier, here)
-        ).all()
+        before = [
+            one for row in made for one in connection.execute(_ROLLED, _place(tier, row["agent_id"], row["start_ms"]))
+        ]
         if before:
             connection.execute(delete(ROLLUPS).where(one_of_these(ROLLUPS.c.id)), these(row.id for row in before))
         connection.execute(insert(ROLLUPS), made)
@@ -156,10 +153,24 @@ def _make(connection: Connection, tier: Tier, due: Sequence[tuple[int, str]]) ->
         grow(connection, tier, len(made) - len(before), size_bytes)
         if tier.above is not None:
             mark_due(connection, tier.above, {(tier.above.start_of(row["start_ms"]), row["agent_id"]) for row in made})
-    settled = or_(
-        *(and_(ROLLUPS_DUE.c.start_ms == start_ms, ROLLUPS_DUE.c.agent_id == agent_id) for start_ms, agent_id in due)
-    )
-    connection.execute(delete(ROLLUPS_DUE).where(ROLLUPS_DUE.c.tier_s == tier, settled))
+    connection.execute(_SETTLE, [_place(tier, agent_id, start_ms) for start_ms, agent_id in due])
+
+
+def _place(tier: Tier, agent_id: str, start_ms: int) -> dict[str, Any]:
+    return {"in_tier": tier, "of_agent": agent_id, "from_ms": start_ms}
+
+
+# One row at a time: for several at once SQLite would read the whole tier, or be given a new statement for each number.
+_ROLLED = select(ROLLUPS.c.id, func.length(ROLLUPS.c.packed)).where(
+    ROLLUPS.c.tier_s == bindparam("in_tier"),
+    ROLLUPS.c.agent_id == bindparam("of_agent"),
+    ROLLUPS.c.start_ms == bindparam("from_ms"),
+)
+_SETTLE = delete(ROLLUPS_DUE).where(
+    ROLLUPS_DUE.c.tier_s == bindparam("in_tier"),
+    ROLLUPS_DUE.c.agent_id == bindparam("of_agent"),
+    ROLLUPS_DUE.c.start_ms == bindparam("from_ms"),
+)
 
 
 def _from_below(connection: Connection, tier: Tier, agent_id: str, start_ms: int) -> Rolled:
