@@ -25,7 +25,8 @@ from prover.backends.base import Backend, Buffer, Scope
 from prover.backends.cache import compile_checked
 from prover.backends.compilers import choose, find_compilers
 from prover.backends.cubins import command_of
-from prover.backends.device import PLAIN_SHARED_BYTES, DeviceBackend
+from prover.backends.device import DeviceBackend
+from prover.backends.loading import PLAIN_SHARED_BYTES
 from prover.device_plan import Sum, scratch_bytes
 from prover.device_proof import KernelComputation
 from prover.formats.strategy import SNARKJS, ProvingKey

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
-from kernels.entries import ENTRY_FILES, entries
+from kernels.entries import ENTRY_FILES
 from prover.backends.arena import Arena, rounded
 from prover.backends.asking import Asking
 from prover.backends.base import Buffer, Data, Launch, Reserve, Traits
 from prover.backends.driver import CardFacts, Driver, DriverFailure, Handle, Images
+from prover.backends.loading import Kernels
 from prover.backends.staging import Staging
 from prover.errors import DeviceError, InternalError
 
@@ -25,8 +26,6 @@ log = logging.getLogger(__name__)
 QUEUES: Final = 2
 SPARED_PERCENT: Final = 5
 """Free memory that is left to the driver and its other users."""
-PLAIN_SHARED_BYTES: Final = 48 << 10
-"""A block's shared memory up to here needs no permission."""
 
 
 class Mark:
@@ -82,7 +81,7 @@ class DeviceBackend:
         self._index = index
         self._driver = driver
         self._images = images
-        self._entries = entries(files)
+        self._files = files
         self._max_vram_bytes = max_vram_bytes
         self._check_each = check_each
         self._card: CardFacts | None = None
@@ -91,8 +90,7 @@ class DeviceBackend:
         self._current = 0
         self._events: list[Handle] = []
         self._idle_events: list[Handle] = []
-        self._modules: dict[str, Handle] = {}
-        self._functions: dict[str, Handle] = {}
+        self._kernels = Kernels(self.asking, images, files)
         self._reserved: dict[int, Arena] = {}
         self._within: list[Arena] = []
         self._loose: dict[int, int] = {}
@@ -328,7 +326,7 @@ class DeviceBackend:
             ValueError: the number of arguments is not the entry's.
         """
         function = self.prepare(entry)
-        expected = len(self._entries[entry].parameters)
+        expected = self._kernels.parameters(entry)
         if len(arguments) != expected:
             raise ValueError(f"{entry} takes {expected} arguments, not {len(arguments)}")
         self._zeroed = 0
@@ -345,21 +343,7 @@ class DeviceBackend:
         Raises:
             DeviceError: there is no such entry, or it cannot be loaded.
         """
-        function = self._functions.get(entry)
-        if function is not None:
-            return function
-        known = self._entries.get(entry)
-        if known is None:
-            raise DeviceError(f"{self.name} was opened without the kernel {entry}")
-        if known.file not in self._modules:
-            image = self._images.image(known.file, self.card)
-            what = f"loading the kernels {known.file}"
-            self._modules[known.file] = self.asking.ask(what, self._driver.load, image)
-        shared = max(PLAIN_SHARED_BYTES, self.card.shared_bytes_max)
-        module = self._modules[known.file]
-        function = self.asking.ask(f"the kernel {known.name}", self._driver.function, module, known.name, shared)
-        self._functions[known.name] = function
-        return function
+        return self._kernels.function(entry, self.card)
 
     def closes_first(self, close: Callable[[], None]) -> None:
         """Have something that lives on this device closed before the device is."""
@@ -379,23 +363,22 @@ class DeviceBackend:
         for host in [*self._registered]:
             self.unregister(host)
         self._staging.close()
+        self._kernels.close()
         for free, owned in (
             (driver.free, self._loose),
             (driver.free_event, self._events),
-            (driver.unload, self._modules.values()),
             (driver.free_stream, self._streams),
         ):
             for each in owned:
                 clean_up(free, each)
-        for listed in (self._streams, self._events, self._idle_events):
+        for listed in (self._streams, self._events, self._idle_events, self._loose):
             listed.clear()
-        for named in (self._modules, self._functions, self._loose):
-            named.clear()
         # Last, and after their objects: what a driver's package holds by them needs the context to go.
         clean_up(driver.close)
         self._card = None
         self.asking = Asking(self.name, self._driver)
         self._staging = Staging(self.asking)
+        self._kernels = Kernels(self.asking, self._images, self._files)
 
     def _wipe(self) -> None:
         """Leave nothing of a witness on the card or on the way to it."""

@@ -6,8 +6,6 @@ headers come as packages into a scratch folder, which also is the home directory
 """
 
 import ctypes
-import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -15,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from prover.backends.cache import run
 from prover.backends.cards import LIBRARY
 from prover.backends.compilers import choose, find_compilers, package_for
 from prover.errors import DeviceError
@@ -156,7 +155,7 @@ def _pip(wanted: Wanted, arguments: list[str], variables: dict[str, str]) -> Non
     """
     source = ["--no-index", "--find-links", str(wanted.wheels)] if wanted.wheels is not None else []
     command = [wanted.python, "-m", "pip", "--disable-pip-version-check", "--quiet", *arguments, *source]
-    done = _run(command, variables)
+    done = run(command, STEP_DEADLINE_S, **variables)
     if done.returncode != 0:
         lines = [line.strip() for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         # What the compiler said tells more than that a subprocess of pip's ended.
@@ -167,30 +166,12 @@ def _pip(wanted: Wanted, arguments: list[str], variables: dict[str, str]) -> Non
 
 
 def _works(python: str) -> bool:
-    return _run([python, "-c", _PROBE], {}).returncode == 0
+    return run([python, "-c", _PROBE], STEP_DEADLINE_S).returncode == 0
 
 
 def _why_not(python: str) -> str:
-    lines = _run([python, "-c", _PROBE], {}).stderr.strip().splitlines()
+    lines = run([python, "-c", _PROBE], STEP_DEADLINE_S).stderr.strip().splitlines()
     return lines[-1] if lines else "it said nothing"
-
-
-def _run(command: list[str], variables: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(  # noqa: S603 - the interpreter that was named
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=STEP_DEADLINE_S,
-            check=False,
-            env={**os.environ, **variables},
-        )
-    except subprocess.TimeoutExpired:
-        raise DeviceError(f"{command[0]} did not end within {STEP_DEADLINE_S} s; it was stopped") from None
-    except OSError as error:
-        raise DeviceError(f"{command[0]} cannot be run: {error.strerror or error}") from error
 
 
 def _loaded_from() -> Path:
