@@ -125,16 +125,17 @@ class KernelComputation:
         with self._phase("transforms"), self._aside():
             self._evaluate_quotient()
             quotient_is_there = backend.mark()
+        in_a, in_b1 = (key.a, point_a), (key.b1, point_b)
+        in_b2 = (key.b2, self._points.address + self._b2_offset)
         with self._phase("msm_a") as report:
-            self._sum("msm_a", [(key.a, point_a)], report)
+            is_shared = "msm_b" not in self._plan.sums
+            self._sum("msm_a", [in_a, in_b1, in_b2] if is_shared else [in_a], report)
         with self._phase("msm_b") as report:
-            in_g1 = (key.b1, point_b)
-            in_g2 = (key.b2, self._points.address + self._b2_offset)
             if "msm_b2" in self._plan.sums:
-                self._sum("msm_b", [in_g1], report)
-                self._sum("msm_b2", [in_g2], report)
-            else:
-                self._sum("msm_b", [in_g1, in_g2], report)
+                self._sum("msm_b", [in_b1], report)
+                self._sum("msm_b2", [in_b2], report)
+            elif not is_shared:
+                self._sum("msm_b", [in_b1, in_b2], report)
         with self._phase("msm_c"):
             # C's sum and H's are one; it is done where its larger part is.
             backend.wait(quotient_is_there)

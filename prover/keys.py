@@ -20,6 +20,9 @@ from prover.ntt import Domain, make_domain
 from prover.plan import COUNTER_BYTES, ELEMENT_BYTES, flat
 from prover.scan import exclusive_scan
 
+DENSE_PERCENT: Final = 90
+"""Where A and B both have points for so many of the wires, all three of their sums share one list of digits: to sort
+them twice takes longer than to pass over a few points at infinity."""
 UPLOAD_BYTES: Final = 4 << 20
 """Points brought together on the host at one time."""
 
@@ -107,12 +110,17 @@ class Survey:
         self.c_and_h = self._set("g1", [(zkey.points_c, private, 0), (zkey.points_h, rows, first_row)], [])
         # Honest keys have infinity at the same wires in both groups: then B's two sums share their digits.
         self.b_is_shared = self.b1.scalars() == self.b2.scalars()
+        self.all_are_shared = self.b_is_shared and self._is_dense()
+        if self.all_are_shared:
+            self._take_all_wires()
         g1, g2 = zkey.curve.g1_bytes, zkey.curve.g2_bytes
-        b = (
-            [Sum("msm_b", self.b1.count, (g1, g2))]
-            if self.b_is_shared
-            else [Sum("msm_b", self.b1.count, (g1,)), Sum("msm_b2", self.b2.count, (g2,))]
-        )
+        if self.all_are_shared:
+            of_wires = [Sum("msm_a", self.a.count, (g1, g1, g2))]
+        elif self.b_is_shared:
+            of_wires = [Sum("msm_a", self.a.count, (g1,)), Sum("msm_b", self.b1.count, (g1, g2))]
+        else:
+            counts = (("msm_a", self.a.count, g1), ("msm_b", self.b1.count, g1), ("msm_b2", self.b2.count, g2))
+            of_wires = [Sum(name, count, (size,)) for name, count, size in counts]
         self.shape = KeyShape(
             n_vars=n_vars,
             log2_domain=zkey.log2_domain,
@@ -121,8 +129,29 @@ class Survey:
             g1_bytes=g1,
             g2_bytes=g2,
             domains=2 if strategy.h_basis is HBasis.MONOMIALS else 1,
-            sums=(Sum("msm_a", self.a.count, (g1,)), *b, Sum("msm_h", self.c_and_h.count, (g1,))),
+            sums=(*of_wires, Sum("msm_h", self.c_and_h.count, (g1,))),
         )
+
+    def _is_dense(self) -> bool:
+        """Whether A and B both have points for nearly every wire, in the wires' order."""
+        sections = (self.a.sections[0], self.b1.sections[0])
+        return all(
+            100 * len(section.places) >= DENSE_PERCENT * self.zkey.n_vars and section.scalars == section.places
+            for section in sections
+        )
+
+    def _take_all_wires(self) -> None:
+        """Give A and B a point for every wire and blinding scalar, some of them infinity."""
+        zkey, every = self.zkey, array("I", range(self.zkey.n_vars))
+        one, r, s = range(zkey.n_vars, zkey.n_vars + BLINDING_SCALARS)
+        no1, no2 = bytes(zkey.curve.g1_bytes), bytes(zkey.curve.g2_bytes)
+
+        def dense(group: GroupName, view: memoryview, points: tuple[bytes, bytes, bytes]) -> _Surveyed:
+            return _Surveyed(group, (_Section(view, every, every),), tuple(zip((one, r, s), points, strict=True)))
+
+        self.a = dense("g1", zkey.points_a, (zkey.alpha1, zkey.delta1, no1))
+        self.b1 = dense("g1", zkey.points_b1, (zkey.beta1, no1, zkey.delta1))
+        self.b2 = dense("g2", zkey.points_b2, (zkey.beta2, no2, zkey.delta2))
 
     @property
     def points_bytes(self) -> int:
@@ -258,7 +287,7 @@ class LoadedKey:
             )
         self._load_rows(zkey)
         self.a = self._points(survey.a)
-        self.b1 = self._points(survey.b1)
+        self.b1 = self._points(survey.b1, shared=self.a if survey.all_are_shared else None)
         self.b2 = self._points(survey.b2, shared=self.b1 if survey.b_is_shared else None)
         self.c_and_h = self._points(survey.c_and_h)
 

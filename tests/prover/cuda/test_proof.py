@@ -1,5 +1,6 @@
 """Whole proofs on a simulated card: the same bytes, what is asked in which order, what failures leave."""
 
+import contextlib
 import ctypes
 from array import array
 from collections.abc import Iterator
@@ -27,10 +28,10 @@ from prover.groth16 import PHASES, Blinding, Tuning, _Phases, prove
 from prover.keys import Survey
 from prover.plan import phase_weights
 from tests.prover.cuda.simulated import NamedImages, Order, SimulatedDriver, simulated
-from tests.prover.toy import MIXED, MULTIPLY, MULTIPLY_WITNESS, mixed_witness, setup, wtns
+from tests.prover.toy import MIXED, MULTIPLY, MULTIPLY_WITNESS, Circuit, mixed_witness, setup, wtns
 
 FIXED = Blinding(r=BN254.r - 1234567, s=(1 << 251) + 89)
-LAUNCHES_MAX = 45
+LAUNCHES_MAX = 40
 """Of a dense proof of 2^16 rows, the key being there; 60 are allowed, the aim is 40."""
 
 
@@ -84,6 +85,28 @@ def test_the_second_curve(tmp_path: Path, host: HostBackend, order: Order) -> No
         expected = proof_to_json(prove(zkey, witness, host, blinding=fixed).proof)
         for tuning in (Tuning(), Tuning(window_bits=5, chunk=3)):
             assert proof_to_json(prove(zkey, witness, device, blinding=fixed, tuning=tuning).proof) == expected
+
+
+@pytest.mark.parametrize("order", ["late", 1])
+def test_a_dense_key_shares_one_list_of_digits(tmp_path: Path, host: HostBackend, order: Order) -> None:
+    rows = [({wire: 1, 0: 1}, {wire: 1, 0: 1}, {wire + 1: 1}) for wire in range(1, 28)]
+    values = [1, 12345]
+    for _ in rows:
+        values.append((values[-1] + 1) ** 2 % BN254.r)
+    (tmp_path / "k.zkey").write_bytes(setup(Circuit(n_vars=29, n_public=1, constraints=rows)).file())
+    (tmp_path / "w.wtns").write_bytes(wtns(values).file())
+    with contextlib.ExitStack() as stack:
+        pair = (
+            stack.enter_context(ZKey.open(tmp_path / "k.zkey")),
+            stack.enter_context(Witness.open(tmp_path / "w.wtns")),
+        )
+        survey = Survey(pair[0])
+        assert survey.all_are_shared
+        assert [(each.name, len(each.point_bytes)) for each in survey.shape.sums] == [("msm_a", 3), ("msm_h", 1)]
+        expected = proof_to_json(prove(*pair, host, blinding=FIXED).proof)
+        device = stack.enter_context(simulated(SimulatedDriver(order=order, host=host)))
+        for tuning in (Tuning(), Tuning(chunk=20), Tuning(chunk=20, resident=False)):
+            assert proof_to_json(prove(*pair, device, blinding=FIXED, tuning=tuning).proof) == expected
 
 
 @pytest.mark.parametrize("order", ["late", 1, 2])
