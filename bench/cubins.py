@@ -20,7 +20,9 @@ from kernels.entries import ENTRY_FILES, LAW_FILES
 ROOT: Final = Path(__file__).parents[1]
 FOLDER: Final = ROOT / "build" / "cuda"
 PROBES: Final = Path(__file__).with_name("products.cu")
-SOURCES: Final = (PROBES, *(KERNELS / "entry" / f"{name}.cu" for name in (*ENTRY_FILES, *LAW_FILES)))
+SOURCES: Final = (PROBES, *(KERNELS / "entry" / f"{name}.cu" for name in ENTRY_FILES))
+LAWS: Final = tuple(KERNELS / "entry" / f"{name}.cu" for name in LAW_FILES)
+"""What only tests run."""
 FLAGS: Final = ("-std=c++17", "--expt-relaxed-constexpr", "-Werror=all-warnings", "-Xptxas=-v", "-cubin")
 HOST_ONLY: Final = ("host", "native")
 """Folders of ``kernels`` that no GPU's object is made of."""

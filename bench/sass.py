@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from bench.cubins import PROBES, ROOT, Cubin, Resources, compile_all, compiler_version, sources_digest
+from bench.cubins import LAWS, PROBES, ROOT, Cubin, Resources, compile_all, compiler_version, sources_digest
 from bench.disassembly import Cost, Function, disassemble
 from prover.backends.base import Traits
 from prover.plan import THREADS, plan_ntt
@@ -230,6 +230,8 @@ def main() -> int:
     chosen = asked.architectures or ((ALWAYS,) if asked.check and is_reported() else ARCHITECTURES)
     try:
         cubins = compile_all(chosen)
+        if ALWAYS in chosen:
+            compile_all([ALWAYS], LAWS)
         found = [find(name, [cubin for cubin in cubins if cubin.architecture == name]) for name in chosen]
     except (FileNotFoundError, RuntimeError) as error:
         sys.stderr.write(f"{error}\n")
