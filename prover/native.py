@@ -7,6 +7,7 @@ stay alive during the call. The interpreter's lock is free while a function runs
 import ctypes
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Final
 
@@ -116,15 +117,24 @@ def native(curve: Curve) -> Native:
     return Native(curve)
 
 
-@cache
 def built(curve: Curve) -> Native | None:
     """Return the functions of a curve where they have been built, and can be loaded."""
+    with suppress(DeviceError, LookupError):
+        return _built(curve)
+    return None
+
+
+@cache
+def _built(curve: Curve) -> Native:
+    """Return the functions of a curve.
+
+    Raises:
+        LookupError: they have not been built. That is not remembered, for they may be later.
+        DeviceError: they cannot be loaded.
+    """
     if find_built((native_source(curve),)) is None:
-        return None
-    try:
-        return native(curve)
-    except DeviceError:
-        return None
+        raise LookupError(curve.ident)
+    return native(curve)
 
 
 def montgomery_bytes(curve: Curve, value: int) -> bytes:

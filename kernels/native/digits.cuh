@@ -69,7 +69,7 @@ struct Windows {
   }
 };
 
-// Where a sort's entries lie: those of all scalars for the lowest window, those of the long ones for each of the others.
+// Where a sort's entries lie: those of all scalars for the lowest window, those of the long ones for each other one.
 struct Entries {
   u64 scalars;
   u64 longs;

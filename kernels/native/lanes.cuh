@@ -43,7 +43,8 @@ LANES_INLINE void transpose(__m512i r[8]) {
 // Joins halves of four words: of `low` the first or the second 128 bits of each half, and the same of `high`.
 template <bool second>
 LANES_INLINE __m512i joined_halves(__m512i low, __m512i high) {
-  const __m512i at = second ? _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15) : _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
+  const __m512i at =
+      second ? _mm512_setr_epi64(2, 3, 10, 11, 6, 7, 14, 15) : _mm512_setr_epi64(0, 1, 8, 9, 4, 5, 12, 13);
   return _mm512_permutex2var_epi64(low, at, high);
 }
 
@@ -348,7 +349,9 @@ struct Vector<Ext2<Mont<P>>> {
   }
   static LANES_INLINE Vector broadcast(const F& x) { return {L::broadcast(x.c0), L::broadcast(x.c1)}; }
   static LANES_INLINE Vector zero() { return {L::zero(), L::zero()}; }
-  static LANES_INLINE u32 equal(const Vector& x, const Vector& y) { return L::equal(x.c0, y.c0) & L::equal(x.c1, y.c1); }
+  static LANES_INLINE u32 equal(const Vector& x, const Vector& y) {
+    return L::equal(x.c0, y.c0) & L::equal(x.c1, y.c1);
+  }
   LANES_INLINE void put(u8 where, const Vector& from) {
     c0.put(where, from.c0);
     c1.put(where, from.c1);

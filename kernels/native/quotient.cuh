@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "field/mont.cuh"
+#include "native/butterflies.cuh"
 #include "native/lanes.cuh"
 #include "native/parallel.cuh"
 #include "ntt/ntt.cuh"
@@ -16,6 +17,11 @@ namespace provewire {
 
 template <class F>
 class Quotient3 {
+#if defined(PROVEWIRE_LANES)
+  using L = Lanes<typename F::Params>;
+  using Eight = EightButterflies<F>;
+#endif
+
  public:
   // `root` is the primitive root of order 2^log_n, `coset` the coset's generator.
   Quotient3(u64 log_n, const F& root, const F& coset, const F& size_inverse, u32 threads)
@@ -78,7 +84,7 @@ class Quotient3 {
     F* const vectors[] = {a, b, c};
     for (F* vector : vectors) {
       for (u64 bit = log_n_; bit > log_block_;) {
-        if (pairs_of_levels && bit - log_block_ >= 2) {
+        if (bit - log_block_ >= 2) {
           far_pair_inverse(vector, bit - 1);
           bit -= 2;
         } else {
@@ -95,7 +101,7 @@ class Quotient3 {
     });
     for (F* vector : vectors) {
       for (u64 bit = log_block_; bit < log_n_;) {
-        if (pairs_of_levels && log_n_ - bit >= 2) {
+        if (log_n_ - bit >= 2) {
           far_pair_forward(vector, bit);
           bit += 2;
         } else {
@@ -105,17 +111,23 @@ class Quotient3 {
       }
     }
     parallel_parts(size(), 1 << 12, threads_, [&](u64 begin, u64 end) {
-      for (u64 i = begin; i < end; ++i) a[i] = (a[i] * b[i] - c[i]).to_plain();
+      u64 i = begin;
+#if defined(PROVEWIRE_LANES)
+      F factor{};
+      factor.limb[0] = u64{1} << (2 * L::shift);
+      const L to_plain = L::broadcast(factor);
+      for (; i + 8 <= end; i += 8) {
+        // A product lacks 2^(2 shift); a difference of elements becomes plain by the same factor.
+        const L product = L::product(Eight::eight(a + i), Eight::eight(b + i)).shifted().shifted();
+        const L difference = L::template difference<1>(product, Eight::eight(c + i));
+        Eight::put(L::product(difference, to_plain).template reduced<1>(), a + i);
+      }
+#endif
+      for (; i < end; ++i) a[i] = (a[i] * b[i] - c[i]).to_plain();
     });
   }
 
  private:
-#if defined(PROVEWIRE_LANES)
-  static constexpr bool pairs_of_levels = false;
-#else
-  static constexpr bool pairs_of_levels = true;
-#endif
-
   static F raised(const F& base, u64 exponent) {
     return base.power([exponent](u32) { return exponent; }, 1);
   }
@@ -126,8 +138,6 @@ class Quotient3 {
   }
 
 #if defined(PROVEWIRE_LANES)
-  using L = Lanes<typename F::Params>;
-
   // Eight subblocks at once, one in each lane, so that all lanes turn by the same root.
   void near_levels(F* block, const F& first) const {
     const u64 log_rows = log_block_ - 3, rows = u64{1} << log_rows;
@@ -136,7 +146,9 @@ class Quotient3 {
       return;
     }
     // The three far levels of the block go across lanes.
-    for (u64 bit = log_block_; bit-- > log_rows;) far_in_block(block, bit, true);
+    const u64 quarter = 2 * rows;
+    for (u64 i = 0; i < quarter; i += 8) Eight::four_inverse(block + i, quarter, back_near_, i, 0);
+    far_in_block(block, log_rows, true);
     std::vector<L> lanes(rows);
     const auto addresses = [&](u64 i, void* to[8]) {
       for (u64 l = 0; l < 8; ++l) to[l] = block + l * rows + i;
@@ -184,7 +196,8 @@ class Quotient3 {
       addresses(i, to);
       L::product(lanes[i], one).template reduced<1>().store(to, 0);
     }
-    for (u64 bit = log_rows; bit < log_block_; ++bit) far_in_block(block, bit, false);
+    far_in_block(block, log_rows, false);
+    for (u64 i = 0; i < quarter; i += 8) Eight::four_forward(block + i, quarter, scaled_near_, i, 1);
   }
 
   // One level of a block, eight neighbouring butterflies at a time.
@@ -193,27 +206,7 @@ class Quotient3 {
     const std::vector<F>& roots = inverse ? back_near_ : scaled_near_;
     for (u64 base = 0; base < places_.size(); base += 2 * half) {
       for (u64 i = 0; i < half; i += 8)
-        butterflies(block + base + i, half, &roots[i << stride], u64{1} << stride, inverse);
-    }
-  }
-
-  static void butterflies(F* upper, u64 distance, const F* roots, u64 root_step, bool inverse) {
-    void *high[8], *low[8];
-    const void* turns[8];
-    for (u64 l = 0; l < 8; ++l) {
-      high[l] = upper + l;
-      low[l] = upper + distance + l;
-      turns[l] = roots + l * root_step;
-    }
-    const L x = L::load(const_cast<const void* const*>(high), 0), y = L::load(const_cast<const void* const*>(low), 0);
-    const L root = L::load(turns, 0);
-    if (inverse) {
-      L::sum(x, y).template reduced<1>().store(high, 0);
-      L::product(L::template difference<1>(x, y), root).template reduced<1>().store(low, 0);
-    } else {
-      const L turned = L::product(y, root);
-      L::sum(x, turned).template reduced<2>().template reduced<1>().store(high, 0);
-      L::template difference<2>(x, turned).template reduced<2>().template reduced<1>().store(low, 0);
+        Eight::two(block + base + i, half, &roots[i << stride], u64{1} << stride, inverse);
     }
   }
 
@@ -278,7 +271,7 @@ class Quotient3 {
 #if defined(PROVEWIRE_LANES)
     if (bit >= 3) {
       each_eight(bit, [&](u64 at, u64 exponent, u64 step) {
-        butterflies(vector + at, u64{1} << bit, &back_roots_[exponent], step, true);
+        Eight::two(vector + at, u64{1} << bit, &back_roots_[exponent], step, true);
       });
       return;
     }
@@ -296,7 +289,7 @@ class Quotient3 {
 #if defined(PROVEWIRE_LANES)
     if (bit >= 3) {
       each_eight(bit, [&](u64 at, u64 exponent, u64 step) {
-        butterflies(vector + at, u64{1} << bit, &scaled_roots_[exponent], step, false);
+        Eight::two(vector + at, u64{1} << bit, &scaled_roots_[exponent], step, false);
       });
       return;
     }
@@ -319,8 +312,25 @@ class Quotient3 {
     });
   }
 
+#if defined(PROVEWIRE_LANES)
+  // As each_four, for eight neighbours.
+  template <class Step>
+  void each_four_eights(u64 low, const Step& step) const {
+    parallel_parts(size() / 32, 1 << 9, threads_, [&](u64 begin, u64 end) {
+      const u64 mask = (u64{1} << low) - 1;
+      for (u64 u = begin; u < end; ++u) step(((8 * u & ~mask) << 2) | (8 * u & mask), 8 * u & mask);
+    });
+  }
+#endif
+
   void far_pair_inverse(F* vector, u64 high) const {
     const u64 low = high - 1, q = u64{1} << low, shift = log_n_ - 1 - high;
+#if defined(PROVEWIRE_LANES)
+    if (low >= 3) {
+      each_four_eights(low, [&](u64 at, u64 i) { Eight::four_inverse(vector + at, q, back_roots_, i, shift); });
+      return;
+    }
+#endif
     each_four(low, [&](u64 at, u64 i) {
       F* x = vector + at;
       const F a0 = x[0] + x[2 * q], a1 = x[q] + x[3 * q];
@@ -335,6 +345,12 @@ class Quotient3 {
 
   void far_pair_forward(F* vector, u64 low) const {
     const u64 q = u64{1} << low, shift = log_n_ - 1 - low;
+#if defined(PROVEWIRE_LANES)
+    if (low >= 3) {
+      each_four_eights(low, [&](u64 at, u64 i) { Eight::four_forward(vector + at, q, scaled_roots_, i, shift); });
+      return;
+    }
+#endif
     each_four(low, [&](u64 at, u64 i) {
       F* x = vector + at;
       const F& w = roots_[i << shift];

@@ -15,6 +15,8 @@ from kernels.reference.field import QuadraticField
 from kernels.reference.group import group1, group2
 from kernels.reference.pairing import G2Point, pairing_product_is_one
 from prover.backends.host import build_for
+from prover.native import _built
+from prover.native import built as built_functions
 from prover.pairing import lies_in_g1, lies_in_g2, product_is_one
 
 SMALL_FACTORS = [13, 23, 2713, 11953, 262069, 10069, 5864401, 1875725156269]
@@ -122,3 +124,12 @@ def test_only_points_of_order_r_lie_in_the_first_group(curve: Curve) -> None:
         assert lies_in_g1(curve, (x, y)) == (on_curve and group.in_subgroup((x, y)))
         outside += on_curve and not group.in_subgroup((x, y))
     assert (outside > 0) == (curve is not BN254)  # whose first group is the whole curve
+
+
+def test_what_is_built_later_is_found_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that opens a key before anything has been built does not verify in plain Python for ever."""
+    monkeypatch.setattr("prover.native.find_built", lambda _names: None)
+    _built.cache_clear()
+    assert built_functions(BN254) is None
+    monkeypatch.undo()
+    assert built_functions(BN254) is not None
