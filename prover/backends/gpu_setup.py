@@ -22,7 +22,8 @@ PYCUDA: Final = "pycuda>=2025.1"
 STEP_DEADLINE_S: Final = 1800
 _NEWEST_WITH_SUFFIX: Final = 12
 """Up to this major version of CUDA, NVIDIA's packages carry it in their names."""
-_PROBE: Final = "import pycuda.driver as d; d.init(); print(d.Device(0).name())"
+_PROBE: Final = "import importlib as i; d = i.import_module('pycuda.driver'); d.init(); print(d.Device(0).name())"
+"""Run by the interpreter that is set up; this one imports PyCUDA in ``cuda.py`` only."""
 
 Say = Callable[[str], None]
 

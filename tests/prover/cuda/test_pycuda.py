@@ -147,7 +147,7 @@ def test_what_can_be_missing_on_a_node_with_pycuda(tmp_path: Path, on_card: dict
         (
             "cuda:0",
             {"FAKE_CUDA_KERNELS": ""},
-            "cuda:0: the kernel scan_tiles failed in the stage key: function: cuModul",
+            "cuda:0: the kernel bn254_powers failed in the stage key: function: cuModul",
         ),
     ):
         done = prove(tmp_path, "--device", device, more={**on_card, **variables})
