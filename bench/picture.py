@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760, 420, 60, 46, 34, 150
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 800, 420, 60, 46, 34, 190
 COLOURS = ("#0b6bcb", "#c2410c", "#15803d", "#7e22ce", "#b91c1c", "#0f766e", "#a16207", "#475569", "#be185d", "#365314")
 
 Line = Sequence[tuple[int, float]]

@@ -44,8 +44,8 @@ SNARKJS_LOG2_MAX = 18
 ROUNDS_BELOW_LOG2 = 20
 """From here on one round has to do."""
 ROW_BYTES_MOST = 150
-"""Required of our memory beside the key, from 2^16 on: below that a row's share of what every proof takes is more."""
-ROW_BYTES_FROM_LOG2 = 16
+"""Required of our memory beside the key, from 2^18 on: below that the threads' tiles and buckets, 6 MiB, are more."""
+ROW_BYTES_FROM_LOG2 = 18
 GROWTH_MOST = 1.2
 """Required: CPU time of a row at 2^20 over that at 2^18."""
 COLD_START_MOST_S = 1.0
@@ -204,7 +204,8 @@ def draw(path: Path, measured: list[dict[str, object]]) -> None:
     for figures in measured:
         for prover in ("ours", "rapidsnark", "snarkjs"):
             if f"{prover}_cpu_s" in figures:
-                name = f"{prover}, {figures['curve']} {figures['kind']}"
+                title = next(curve.title for curve in CURVES if curve.name == figures["curve"])
+                name = f"{prover}, {title} {figures['kind']}"
                 point = (int(str(figures["log2_domain"])), float(str(figures[f"{prover}_cpu_s"])))
                 lines.setdefault(name, []).append(point)
     write_picture(path, "CPU seconds of the whole command, by rows of the domain", "s", lines)

@@ -59,7 +59,7 @@ class SortedDigits:
             entries = count + (self.windows - 1) * self._longs
             self._entries = scope.allocate(entries * COUNTER_BYTES, secret=True)
             self._ends = scope.allocate(self.windows * (1 << (self.window_bits - 1)) * COUNTER_BYTES, secret=True)
-            scratch_bytes = self._functions.call("sort_scratch_bytes", count, self._longs, self.windows)
+            scratch_bytes = self._functions.call("sort_scratch_bytes", count, self._longs)
             self._functions.call(
                 "sort",
                 scalars,

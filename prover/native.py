@@ -23,7 +23,7 @@ _SUM: Final = (_POINTER, *(_U64,) * 4, _U32, _U32, _POINTER, _POINTER, _POINTER,
 FUNCTIONS: Final[dict[str, tuple[type, ...]]] = {
     "first_not_below": (_POINTER, _U64, _U64, _U64, _POINTER, _U32),
     "lengths": (_POINTER, _U64, _POINTER, _U32),
-    "sort_scratch_bytes": (_U64, _U64, _U32),
+    "sort_scratch_bytes": (_U64, _U64),
     "sort": (_POINTER, _U64, _U64, _U32, _U32, _POINTER, _POINTER, _POINTER, _U32),
     "g1_sum": _SUM,
     "g2_sum": _SUM,

@@ -60,8 +60,8 @@ EXPORT void bls12381_lengths(const u8* scalars, u64 count, u64* lengths, u32 thr
   count_lengths<FrParams>(scalars, count, lengths, threads);
 }
 
-EXPORT u64 bls12381_sort_scratch_bytes(u64 count, u64 longs, u32 windows) {
-  return DigitSort<FrParams>::scratch_bytes(count, longs, windows);
+EXPORT u64 bls12381_sort_scratch_bytes(u64 count, u64 longs) {
+  return DigitSort<FrParams>::scratch_bytes(count, longs);
 }
 
 EXPORT void bls12381_sort(const u8* scalars, u64 count, u64 longs, u32 window_bits, u32 windows, u8* scratch,

@@ -85,30 +85,38 @@ class DigitSort {
       : scalars_(scalars), windows_(windows), entries_{count, longs}, bias_(windows.bias()) {
     long_index_ = reinterpret_cast<u32*>(scratch);
     raw_ = reinterpret_cast<u16*>(scratch + longs * sizeof(u32));
-    signs_ = reinterpret_cast<u8*>(raw_ + entries_.first(windows.count));
+    signs_ = reinterpret_cast<u8*>(raw_ + entries_.first(together));
   }
 
-  static u64 scratch_bytes(u64 count, u64 longs, u32 windows) {
-    return longs * sizeof(u32) + Entries{count, longs}.first(windows) * sizeof(u16) + count;
+  static u64 scratch_bytes(u64 count, u64 longs) {
+    return longs * sizeof(u32) + Entries{count, longs}.first(together) * sizeof(u16) + count;
   }
 
   // sorted[first(w) ...] = the indices of the scalars whose digit w is not zero, with their signs, by bucket;
   // ends[w * buckets + b] = where bucket b's end, counted from the window's first.
   void run(u32* sorted, u32* ends, u32 threads) {
-    extract(threads);
-    parallel(windows_.count, threads, [&](u64 w) {
-      const u32 window = static_cast<u32>(w);
-      sort_window(window, sorted + entries_.first(window), ends + w * windows_.buckets());
-    });
+    list_longs(threads);
+    for (u32 first = 0; first < windows_.count; first += together) {
+      const u32 here = std::min(together, windows_.count - first);
+      extract(first, here, threads);
+      parallel(here, threads, [&](u64 w) {
+        const u32 window = first + static_cast<u32>(w);
+        sort_window(window, raw_ + entries_.first(static_cast<u32>(w)), sorted + entries_.first(window),
+                    ends + window * windows_.buckets());
+      });
+    }
   }
 
  private:
   static constexpr u64 grain = 1 << 12;
+  // Windows whose digits are kept at a time; the scalars are read again for the next ones.
+  static constexpr u32 together = 6;
 
-  // Reads every scalar's digits and sign, and lists the long ones.
-  void extract(u32 threads) {
+  // Where each part's long scalars stand in the list of them.
+  void list_longs(u32 threads) {
     const u64 parts = (entries_.scalars + grain - 1) / grain;
-    std::vector<u64> first(parts + 1);
+    std::vector<u64>& first = first_long_;
+    first.resize(parts + 1);
     parallel_parts(entries_.scalars, grain, threads, [&](u64 begin, u64 end) {
       for (u64 i = begin; i < end; ++i) {
         Folded k;
@@ -119,14 +127,18 @@ class DigitSort {
     for (u64 p = 0; p < parts; ++p) first[p + 1] += first[p];
     // A mapped file can change while it is read: nothing is written past what there is room for.
     found_ = std::min(first[parts], entries_.longs);
+  }
+
+  // Reads the scalars' signs and their digits of some windows. The first of those has room for all scalars.
+  void extract(u32 first, u32 count, u32 threads) {
     parallel_parts(entries_.scalars, grain, threads, [&](u64 begin, u64 end) {
-      u64 place = first[begin / grain];
-      for (u64 i = begin; i < end; ++i) place += extract_one(i, place);
+      u64 place = first_long_[begin / grain];
+      for (u64 i = begin; i < end; ++i) place += extract_one(i, place, first, count);
     });
   }
 
   // True where scalar i is long, and takes `place` among those.
-  bool extract_one(u64 i, u64 place) {
+  bool extract_one(u64 i, u64 place, u32 first, u32 count) {
     Folded k;
     signs_[i] = folded<P>(scalars_, i, k);
     const bool is_long = k.length() >= windows_.bits;
@@ -138,21 +150,20 @@ class DigitSort {
       carry >>= 64;
     }
     const u32 mask = (u32{1} << windows_.bits) - 1;
-    raw_[i] = static_cast<u16>(sum[0] & mask);
+    if (first == 0) raw_[i] = static_cast<u16>(sum[0] & mask);
     if (!is_long || place >= entries_.longs) return is_long;
     long_index_[place] = static_cast<u32>(i);
-    u16* out = raw_ + entries_.scalars + place;
-    for (u32 w = 1, at = windows_.bits; w < windows_.count; ++w, at += windows_.bits, out += entries_.longs) {
+    for (u32 w = first == 0 ? 1 : 0; w < count; ++w) {
+      const u32 at = (first + w) * windows_.bits;
       u32 word;
       std::memcpy(&word, reinterpret_cast<const u8*>(sum) + at / 8, sizeof word);
-      *out = static_cast<u16>(word >> at % 8 & mask);
+      raw_[entries_.first(w) + place] = static_cast<u16>(word >> at % 8 & mask);
     }
     return true;
   }
 
-  void sort_window(u32 w, u32* sorted, u32* ends) const {
+  void sort_window(u32 w, const u16* raw, u32* sorted, u32* ends) const {
     const u64 count = w == 0 ? entries_.scalars : found_;
-    const u16* raw = raw_ + entries_.first(w);
     const u64 half = windows_.buckets(), kinds = 2 * half;
     // What digit zero looks like.
     const u64 zero = w + 1 == windows_.count ? 0 : half;
@@ -190,6 +201,7 @@ class DigitSort {
   Entries entries_;
   Folded bias_;
   u64 found_ = 0;
+  std::vector<u64> first_long_;
   u32* long_index_;
   u16* raw_;
   u8* signs_;

@@ -27,6 +27,7 @@ class Quotient3 {
   Quotient3(u64 log_n, const F& root, const F& coset, const F& size_inverse, u32 threads)
       : log_n_(log_n), log_block_(log_n < 12 ? log_n : 12), threads_(threads), coset_(coset), scale_(size_inverse) {
     const u64 half = size() / 2;
+    roots_.reserve(half + 1);
     roots_.resize(half == 0 ? 1 : half);
     parallel_parts(half, 1 << 12, threads, [&](u64 begin, u64 end) {
       F power = raised(root, begin);
@@ -45,14 +46,14 @@ class Quotient3 {
     back_near_.resize(near);
     for (u64 i = 0; i < near; ++i) scaled_near_[i] = scaled(near_[i]);
     for (u64 i = 0; i < near; ++i) back_near_[i] = i == 0 ? scaled_near_[0] : -scaled_near_[near - i];
-    scaled_roots_.resize(roots_.size());
-    back_roots_.resize(roots_.size());
-    parallel_parts(half, 1 << 12, threads, [&](u64 begin, u64 end) {
-      for (u64 i = begin; i < end; ++i) scaled_roots_[i] = scaled(roots_[i]);
-    });
-    parallel_parts(half, 1 << 12, threads, [&](u64 begin, u64 end) {
-      for (u64 i = begin; i < end; ++i) back_roots_[i] = i == 0 ? scaled_roots_[0] : -scaled_roots_[half - i];
-    });
+    scaled_near_.push_back(-scaled_near_[0]);
+    if (log_n_ > log_block_) {
+      parallel_parts(half, 1 << 12, threads, [&](u64 begin, u64 end) {
+        for (u64 i = begin; i < end; ++i) roots_[i] = scaled(roots_[i]);
+      });
+      // -1, so that an exponent of zero turns back by 1 as the others by their roots.
+      roots_.push_back(-roots_[0]);
+    }
 #endif
     // The coset's powers by the bit-reversed place within a block.
     places_.resize(u64{1} << log_block_);
@@ -147,7 +148,7 @@ class Quotient3 {
     }
     // The three far levels of the block go across lanes.
     const u64 quarter = 2 * rows;
-    for (u64 i = 0; i < quarter; i += 8) Eight::four_inverse(block + i, quarter, back_near_, i, 0);
+    for (u64 i = 0; i < quarter; i += 8) Eight::four_inverse(block + i, quarter, &scaled_near_.back(), i, 0);
     far_in_block(block, log_rows, true);
     std::vector<L> lanes(rows);
     const auto addresses = [&](u64 i, void* to[8]) {
@@ -203,10 +204,12 @@ class Quotient3 {
   // One level of a block, eight neighbouring butterflies at a time.
   void far_in_block(F* block, u64 bit, bool inverse) const {
     const u64 half = u64{1} << bit, stride = log_block_ - 1 - bit;
-    const std::vector<F>& roots = inverse ? back_near_ : scaled_near_;
+    const std::ptrdiff_t step = std::ptrdiff_t{1} << stride;
     for (u64 base = 0; base < places_.size(); base += 2 * half) {
-      for (u64 i = 0; i < half; i += 8)
-        Eight::two(block + base + i, half, &roots[i << stride], u64{1} << stride, inverse);
+      for (u64 i = 0; i < half; i += 8) {
+        const F* root = inverse ? &scaled_near_.back() - (i << stride) : &scaled_near_[i << stride];
+        Eight::two(block + base + i, half, root, inverse ? -step : step, inverse);
+      }
     }
   }
 
@@ -271,7 +274,8 @@ class Quotient3 {
 #if defined(PROVEWIRE_LANES)
     if (bit >= 3) {
       each_eight(bit, [&](u64 at, u64 exponent, u64 step) {
-        Eight::two(vector + at, u64{1} << bit, &back_roots_[exponent], step, true);
+        const auto between = -static_cast<std::ptrdiff_t>(step);
+        Eight::two(vector + at, u64{1} << bit, &roots_.back() - exponent, between, true);
       });
       return;
     }
@@ -289,7 +293,7 @@ class Quotient3 {
 #if defined(PROVEWIRE_LANES)
     if (bit >= 3) {
       each_eight(bit, [&](u64 at, u64 exponent, u64 step) {
-        Eight::two(vector + at, u64{1} << bit, &scaled_roots_[exponent], step, false);
+        Eight::two(vector + at, u64{1} << bit, &roots_[exponent], static_cast<std::ptrdiff_t>(step), false);
       });
       return;
     }
@@ -327,7 +331,7 @@ class Quotient3 {
     const u64 low = high - 1, q = u64{1} << low, shift = log_n_ - 1 - high;
 #if defined(PROVEWIRE_LANES)
     if (low >= 3) {
-      each_four_eights(low, [&](u64 at, u64 i) { Eight::four_inverse(vector + at, q, back_roots_, i, shift); });
+      each_four_eights(low, [&](u64 at, u64 i) { Eight::four_inverse(vector + at, q, &roots_.back(), i, shift); });
       return;
     }
 #endif
@@ -347,7 +351,7 @@ class Quotient3 {
     const u64 q = u64{1} << low, shift = log_n_ - 1 - low;
 #if defined(PROVEWIRE_LANES)
     if (low >= 3) {
-      each_four_eights(low, [&](u64 at, u64 i) { Eight::four_forward(vector + at, q, scaled_roots_, i, shift); });
+      each_four_eights(low, [&](u64 at, u64 i) { Eight::four_forward(vector + at, q, roots_, i, shift); });
       return;
     }
 #endif
@@ -373,7 +377,7 @@ class Quotient3 {
   std::vector<F> near_;
   std::vector<F> places_;
 #if defined(PROVEWIRE_LANES)
-  std::vector<F> scaled_near_, back_near_, scaled_places_, scaled_roots_, back_roots_;
+  std::vector<F> scaled_near_, back_near_, scaled_places_;
 #endif
 };
 
