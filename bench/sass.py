@@ -45,6 +45,7 @@ HALVES_SHARE_MAX: Final = 0.25
 """High halves of products computed alone, over the products computed whole: a product needs one for each limb, or an
 eighth; more of them tell that the assembler did not join the halves."""
 
+CURVES: Final = ("bn254_", "bls12381_")
 HOT: Final = ("g1_accumulate", "g2_accumulate", "ntt_pass", "digits")
 """Kernels that must not spill."""
 WARPS_MIN: Final = {"g1_accumulate": 8, "g2_accumulate": 8, "ntt_pass": 16, "digits": 32}
@@ -94,7 +95,7 @@ class Findings:
         operations: costs of the field's operations.
         resources: of every entry.
         additions: issue slots of one mixed addition with its loads, by curve and group.
-        halves: high halves of products over whole products, of every entry that has any.
+        halves: high halves of products over whole products, of every entry over a curve.
     """
 
     architecture: str
@@ -122,7 +123,8 @@ def find(architecture: str, cubins: Sequence[Cubin]) -> Findings:
         for entry, function in disassemble(cubin.path).items():
             if entry.endswith("_accumulate"):
                 additions[entry] = function.hot_loop(COLD).slots
-            if whole := function.count("IMAD.WIDE"):
+            whole = function.count("IMAD.WIDE")
+            if whole and entry.startswith(CURVES):  # the counters' kernels divide, which takes halves
                 halves[entry] = function.count("IMAD.HI") / whole
     return Findings(architecture, costs, resources, additions, halves)
 

@@ -88,7 +88,8 @@ struct NttPass {
     } else {
       for (u64 i = at.thread; i < size; i += at.threads) {
         const u64 to = place(at, i >> log_columns, i & columns_mask);
-        vector[to] = scale.low ? tile[i] * scale(reverse_bits(to, static_cast<u32>(log_n))) : tile[i];
+        // Scaled values may be a multi-exponentiation's scalars, which are below the modulus.
+        vector[to] = scale.low ? (tile[i] * scale(reverse_bits(to, static_cast<u32>(log_n)))).canonical() : tile[i];
       }
     }
   }

@@ -11,18 +11,20 @@ from pathlib import Path
 import pytest
 
 from kernels.curves import BLS12_381, BN254, CURVES, Curve
-from prover.backends.base import Traits
+from prover.backends.base import Scope, Traits
 from prover.backends.host import HostBackend
 from prover.formats.r1cs import R1cs
 from prover.formats.snarkjson import proof_to_json
 from prover.formats.wtns import Witness
 from prover.formats.zkey import ZKey
 from prover.groth16 import Blinding, Tuning, prove
+from prover.ntt import forward_to_quotient, inverse_to_coset, make_domain
 from prover.setup import setup_unsafe
-from tests.kernels.operands import GPU
+from tests.kernels.operands import GPU, montgomery, numbers
 from tests.prover.r1cs_writer import r1cs_file, wtns_file
 from tests.prover.shapes import shapes
 
+pytestmark = pytest.mark.timeout(600)  # the first proof of a curve builds its kernels
 FLAGS = ("-O1", "-DPROVEWIRE_EMULATE_CARRY", "-DPROVEWIRE_REVERSE_ORDER")
 TINY = Traits(kind="gpu", parallel=1, shared_bytes_max=1024, memory_bytes=1 << 34)
 TUNINGS = (Tuning(window_bits=3, chunk=7), Tuning(window_bits=11, chunk=33), Tuning())
@@ -79,9 +81,24 @@ def test_every_shape_of_the_second_curve(cards: Cards, name: str, tmp_path: Path
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.ident)
 @pytest.mark.parametrize("name", ["dense", "bits"])
 @pytest.mark.parametrize("log2_size", [9, LARGE_LOG2])
 def test_larger_ones(cards: Cards, curve: Curve, name: str, log2_size: int, tmp_path: Path) -> None:
     agree(tmp_path, curve, name, cards, (Tuning(window_bits=6, chunk=1 << (log2_size - 2)), Tuning()), log2_size)
+
+
+@pytest.mark.parametrize("log_n", [1, 7])
+def test_what_may_be_scalars_is_below_the_modulus(cards: Cards, log_n: int) -> None:
+    """The cards' limbs keep an element below twice the modulus; digits are of numbers below it."""
+    r = BN254.r
+    values = [r - 1 - i % 3 if i % 2 else r // (i + 1) for i in range(1 << log_n)]
+    with Scope(cards.tiny) as scope:
+        domain = make_domain(
+            cards.tiny, scope, BN254, log_n, root=BN254.fr_root_of_order(log_n), coset=BN254.fr_non_residue
+        )
+        data = scope.uploaded(montgomery(values * 3, r))
+        inverse_to_coset(cards.tiny, BN254, domain, data, 3)
+        assert max(numbers(cards.tiny.download(data, 0, data.nbytes))) < r
+        forward_to_quotient(cards.tiny, BN254, domain, data)
+        assert max(numbers(cards.tiny.download(data, 0, 32 << log_n))) < r
