@@ -35,6 +35,7 @@ CARDS_NAMED_MAX = 4
 FREE_BYTES_MIN = 1024**3
 """With less the hub's disk is all but full, whatever the forecast."""
 HOUR_S = 3600.0
+MINUTES_FROM_S = 120.0
 _GPU_RULES = (Rule.GPU_FAULT, Rule.GPU_TEMPERATURE, Rule.GPU_THROTTLING, Rule.OUTBOX_GROWING)
 _WORST = (
     GpuState.LOST,
@@ -168,12 +169,13 @@ class Gatherer:
         }.get(node.state, Condition.HOLD)
         mass = node.dropped_s is not None and self._registry.drops.spares(node.dropped_s)
         age_s = self._registry.frame_age_s(node) or 0.0
-        said = " It had said goodbye." if node.last_reason_code == Reason.GOODBYE else ""
+        said = ", after a goodbye" if node.last_reason_code == Reason.GOODBYE else ""
+        age = f"{age_s:.0f} s" if age_s < MINUTES_FROM_S else f"{age_s / 60:.0f} min"
         return self._fact(
             Rule.NODE_LOST,
             node,
             condition,
-            f"nothing was heard of {node.name} for {age_s:.0f} s.{said}",
+            f"nothing was heard of {node.name} for {age}{said}",
             cause="mass_drop" if mass else "",
             common=mass,
         )

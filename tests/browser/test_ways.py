@@ -104,6 +104,10 @@ def test_a_target_is_set_on_the_page_and_nonsense_is_refused(fleet: World) -> No
         expect(ways.get_by_role("alert")).to_have_count(0)
         ways.get_by_role("button", name="Try the login now").click()
         expect(ways.locator(".attempts details").first).to_contain_text("Connection refused", timeout=DONE_MS)
+        seen.go("#/alerts")
+        alert = seen.page.get_by_role("article").filter(has_text="Connection refused")
+        alert.get_by_role("link", name="own-0000").click()
+        expect(ways).to_contain_text("root@127.0.0.1:9")
     told = fleet.hub.call("GET", f"nodes/{id_of(fleet, 'own-0000')}/ssh")
     assert [one["key"] for one in told["host_keys"]] == [key]
 

@@ -9,12 +9,17 @@ import { Refusal } from "../components/refusal";
 import { Remedy } from "../components/remedy";
 import { State } from "../components/state";
 import { visibleLine } from "../components/terminal_text";
+import { link } from "../router";
 import { may } from "../session";
+import { nodes } from "../store";
 import { plural, stamp } from "../words";
 import { named, severityOf, TIMES } from "./words";
 
 type Alert = Schemas["AlertView"];
 const EVERY_MS = 1_500;
+const SUBJECTS_SHOWN = 8;
+/** Rules whose subjects are nodes. */
+const LINKED = /^(node_|gpu_|fallback_|outbox_|clock_|duplicate_|disk_)/;
 
 export function Firing() {
   const told = useFetched((signal) => api.get("/api/v1/alerts", { signal }), [], EVERY_MS);
@@ -43,7 +48,7 @@ function One({ alert, ack, unack }: { alert: Alert; ack: () => void; unack: () =
     <article class="panel" aria-label={alert.headline}>
       <h3><State severity={severityOf(alert.severity)}>{alert.severity}: {visibleLine(alert.headline)}</State></h3>
       <p>{visibleLine(alert.detail)}</p>
-      {alert.count > 1 ? <p class="small">{visibleLine(named(alert.subjects, alert.count))}</p> : null}
+      {LINKED.test(alert.rule) ? <Subjects alert={alert} /> : alert.count > 1 ? <p class="small">{visibleLine(named(alert.subjects, alert.count))}</p> : null}
       <Remedy text={alert.remedy} />
       <p class="small">
         since <span class="number">{stamp(alert.fired_at_ms)}</span>
@@ -66,6 +71,26 @@ function One({ alert, ack, unack }: { alert: Alert; ack: () => void; unack: () =
         </p>
       ) : null}
     </article>
+  );
+}
+
+/** Nodes by name, each leading to its view where only one has that name. */
+function Subjects({ alert }: { alert: Alert }) {
+  const ids = new Map<string, string>();
+  for (const slot of nodes.values()) {
+    const { name } = slot.row.peek();
+    ids.set(name, ids.has(name) ? "" : slot.id);
+  }
+  const shown = alert.subjects.slice(0, SUBJECTS_SHOWN);
+  const more = alert.count - shown.length;
+  return (
+    <p class="small">
+      {shown.map((name, at) => {
+        const id = ids.get(name);
+        return <span key={name}>{at > 0 ? ", " : ""}{id ? <a href={link(`/nodes/${id}`)}>{visibleLine(name)}</a> : visibleLine(name)}</span>;
+      })}
+      {more > 0 ? ` and ${more} more` : null}
+    </p>
   );
 }
 

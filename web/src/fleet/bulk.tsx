@@ -73,6 +73,13 @@ function Bulk({ action, close }: { action: BulkAction; close: () => void }) {
   );
 }
 
+/** Those that are passed over, the alike together. */
+function byReason(plan: Plan): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const { row, why } of plan.passedOver) found.set(why, [...(found.get(why) ?? []), row.name]);
+  return found;
+}
+
 function Shown({ plan, outcomes }: { plan: Plan; outcomes: ReadonlyMap<string, Outcome> }) {
   return (
     <>
@@ -95,7 +102,7 @@ function Shown({ plan, outcomes }: { plan: Plan; outcomes: ReadonlyMap<string, O
         <>
           <p>{`Passed over, ${plural(plan.passedOver.length, "node")}:`}</p>
           <ul class="plan">
-            {plan.passedOver.map(({ row, why }) => <li key={row.id}><span class="name">{row.name}</span> <State severity="warn">{why}</State></li>)}
+            {Array.from(byReason(plan), ([why, names]) => <li key={why}><span class="name">{names.join(", ")}</span> <State severity="warn">{why}</State></li>)}
           </ul>
         </>
       ) : null}

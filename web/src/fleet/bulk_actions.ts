@@ -103,7 +103,7 @@ const installKey = (row: NodeRow): Promise<Planned | string> => recovery(row, "i
 async function recovery(row: NodeRow, action: string): Promise<Planned | string> {
   const preview = await api.post("/api/v1/nodes/{id}/recovery/preview", { action }, { path: { id: row.id } });
   const says = preview.effects.join(" ");
-  if (preview.by_hand || (preview.commands.length === 0 && preview.diff === "")) return says;
+  if (preview.by_hand || (preview.commands.length === 0 && preview.diff === "")) return preview.effects[0] ?? says;
   return {
     row,
     says,
