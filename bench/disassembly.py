@@ -137,12 +137,17 @@ class Function:
         return None
 
     def _cost(self, i: int, cold: re.Pattern[str]) -> Cost | None:
-        """Return what an instruction costs, with the function that it calls; None for a cold one."""
+        """Return what an instruction costs, with the function that it calls; None for a cold one.
+
+        For some cards the assembler calls pieces that have no name, where a bucket ends: their insides do not count.
+        """
         one = self.code[i]
         if not one.has("CALL"):
             return _sum([one])
         if one.target is None or cold.search(one.target):
             return None
+        if not one.target.startswith("$"):
+            return _sum([one])
         begin = self.labels[one.target]
         end = next(j for j in range(begin, len(self.code)) if self.code[j].has("RET") and not self.code[j].predicated)
         return _sum([one, *self.code[begin : end + 1]])
