@@ -63,6 +63,8 @@ def rendered(job: dict[str, Any]) -> str:
     if job["timings_ms"]:
         known.append(("phases", ", ".join(f"{name} {ms:.0f} ms" for name, ms in job["timings_ms"].items())))
     found = [tables.lines(*known)]
+    if job.get("waits_for"):
+        found.append(f"waits for: {job['waits_for']}")
     if job["error"] is not None:
         found.append(f"failed with {job['error']['code']}:\n  {_indented(job['error']['detail'])}")
     for attempt in job["attempts"]:

@@ -34,6 +34,30 @@ TEMPERATURES_C = range(1, 126)
 """What is outside is an input without a sensor."""
 
 
+class Processor:
+    """How busy the processors are. psutil's own share is since the last call of the same thread, and we have several."""
+
+    def __init__(self) -> None:
+        self._ratio = 0.0
+        self._idle_s, self._total_s = _or_none(_processor_times) or (0.0, 0.0)
+
+    def used_ratio(self) -> float:
+        """The share of all processors' time since the last call that was not idle."""
+        idle_s, total_s = _processor_times()
+        passed_s = total_s - self._total_s
+        if passed_s > 0.0:  # the kernel counts in hundredths of a second
+            self._ratio = round(min(1.0, max(0.0, 1.0 - (idle_s - self._idle_s) / passed_s)), 2)
+            self._idle_s, self._total_s = idle_s, total_s
+        return self._ratio
+
+
+def _processor_times() -> tuple[float, float]:
+    times = psutil.cpu_times()._asdict()
+    # A guest's time is counted in user's, too (proc_stat(5)).
+    total_s = sum(times.values()) - times.get("guest", 0.0) - times.get("guest_nice", 0.0)
+    return times["idle"] + times.get("iowait", 0.0), total_s
+
+
 class HostSensor:
     """Reads the host. Not for the event loop: a dead network file system can block it."""
 
@@ -43,7 +67,7 @@ class HostSensor:
         self._boot_id = _or_none(identity.boot_id)
         self._container = _or_none(lambda: container(environ or {}))
         self._kernel = _or_none(lambda: platform.release()[:NAME_CHARS_MAX]) or None
-        psutil.cpu_percent(interval=None)  # the first call only marks the beginning of the interval
+        self._processor = Processor()
 
     def read(self) -> HostReading:
         """One reading; the processor's share is since the last one."""
@@ -53,7 +77,7 @@ class HostSensor:
         rx, tx, errors = _or_none(_network) or (None, None, None)
         return HostReading(
             cpu_count=_or_none(psutil.cpu_count),
-            cpu_used_ratio=_or_none(lambda: round(min(1.0, max(0.0, psutil.cpu_percent(interval=None) / 100.0)), 2)),
+            cpu_used_ratio=_or_none(self._processor.used_ratio),
             load_1min=_or_none(lambda: round(max(0.0, psutil.getloadavg()[0]), 1)),
             memory_total_bytes=None if memory is None else memory.total,
             memory_used_bytes=None if memory is None else _stepped(memory.total - memory.available, MIB),

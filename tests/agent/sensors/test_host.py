@@ -3,6 +3,7 @@ import os
 import resource
 from collections import namedtuple
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,20 @@ from wire.readings import HostReading
 MIB = 1024 * 1024
 Sensor = namedtuple("Sensor", "label current high critical")  # noqa: PYI024 - as psutil's own
 Traffic = namedtuple("Traffic", "bytes_sent bytes_recv packets_sent packets_recv errin errout dropin dropout")  # noqa: PYI024
+
+
+def test_how_busy_the_processors_are_is_since_the_last_reading_whichever_thread_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent_s = {"user": 100.0, "nice": 0.0, "system": 0.0, "idle": 100.0, "iowait": 0.0, "guest": 50.0}
+    Times = namedtuple("Times", list(spent_s))  # type: ignore[misc]  # noqa: PYI024 - as psutil's own
+    monkeypatch.setattr(psutil, "cpu_times", lambda: Times(**spent_s))
+    sensor = HostSensor(tmp_path)
+    for user_s, idle_s, ratio in [(3.0, 1.0, 0.75), (0.0, 0.0, 0.75), (0.0, 2.0, 0.0), (2.0, -1.0, 1.0)]:
+        spent_s["user"] += user_s
+        spent_s["idle"] += idle_s
+        with ThreadPoolExecutor(1) as anew:
+            assert anew.submit(sensor.read).result().cpu_used_ratio == ratio
 
 
 def test_the_host_is_read(tmp_path: Path) -> None:
@@ -69,7 +84,7 @@ Refusal = Callable[..., object]
     ("function", "fields"),
     [
         ("cpu_count", {"cpu_count"}),
-        ("cpu_percent", {"cpu_used_ratio"}),
+        ("cpu_times", {"cpu_used_ratio"}),
         ("getloadavg", {"load_1min"}),
         ("virtual_memory", {"memory_total_bytes", "memory_used_bytes"}),
         ("swap_memory", {"swap_total_bytes", "swap_used_bytes"}),
