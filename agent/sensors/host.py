@@ -35,7 +35,7 @@ TEMPERATURES_C = range(1, 126)
 
 
 class Processor:
-    """How busy the processors are. psutil's own share is since the last call of the same thread, and we have several."""
+    """How busy the processors are. psutil's own share is since the last call of the same thread; we have several."""
 
     def __init__(self) -> None:
         self._ratio = 0.0
