@@ -117,9 +117,8 @@ struct Lanes {
     if constexpr (words == 4) {
       UNROLL
       for (u32 i = 0; i < 4; ++i) {
-        row[i] = _mm512_inserti64x4(
-            _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at(i)))),
-            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at(i + 4))), 1);
+        row[i] = _mm512_inserti64x4(_mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(at(i)))),
+                                    _mm256_loadu_si256(reinterpret_cast<const __m256i*>(at(i + 4))), 1);
       }
       transpose_four(row);
     } else {

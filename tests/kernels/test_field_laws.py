@@ -82,8 +82,8 @@ def test_either_representation_of_an_element(device_limbs: HostBackend, name: st
     y = [value + i // 2 % 2 * modulus for i, value in enumerate(reversed(several))]
     y[:64] = [value % modulus + i % 2 * modulus for i, value in enumerate(x[:64])]  # equal, or equal but for p
     found = run(device_limbs, name, operation, plain(x, size), plain(y, size), len(x))
-    reduced = [plain([value % modulus for value in values], size) for values in (x, y)]
-    assert found == run(device_limbs, name, operation, *reduced, len(x))
+    x_reduced, y_reduced = (plain([value % modulus for value in values], size) for values in (x, y))
+    assert found == run(device_limbs, name, operation, x_reduced, y_reduced, len(x))
     assert max(numbers(found, size)) < modulus
 
 

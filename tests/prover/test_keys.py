@@ -61,6 +61,9 @@ def test_infinity_is_left_out_and_blinding_points_are_added(tmp_path: Path, host
         assert scalars_of(host, key.b1) == scalars_of(host, key.b2) == [0, 3, 5, one, s]
         assert key.b1.indices == key.b2.indices != key.a.indices
         assert scalars_of(host, key.c_and_h) == [3, 4, 5, 6, *range(10, 18)]
+        assert key.a.points is not None
+        assert key.b1.points is not None
+        assert key.b2.points is not None
         assert host.download(key.a.points, 6 * 64, 128) == zkey.alpha1 + zkey.delta1
         assert host.download(key.b2.points, 3 * 128, 256) == zkey.beta2 + zkey.delta2
         assert host.download(key.b1.points, 64, 64) == bytes(zkey.points_b1[3 * 64 : 4 * 64])
