@@ -141,11 +141,11 @@ class Quotient3 {
 #if defined(PROVEWIRE_LANES)
   // Eight subblocks at once, one in each lane, so that all lanes turn by the same root.
   void near_levels(F* block, const F& first) const {
-    const u64 log_rows = log_block_ - 3, rows = u64{1} << log_rows;
     if (log_block_ < 6) {
       near_levels_plainly(block, first);
       return;
     }
+    const u64 log_rows = log_block_ - 3, rows = u64{1} << log_rows;
     // The three far levels of the block go across lanes.
     const u64 quarter = 2 * rows;
     for (u64 i = 0; i < quarter; i += 8) Eight::four_inverse(block + i, quarter, &scaled_near_.back(), i, 0);
