@@ -124,6 +124,7 @@ def test_a_job_is_listed_shown_and_called_off(hub: Caller) -> None:
     assert row.split()[1:3] == ["queued", "merkle8"]
     assert "merkle8" in hub.ok("circuits")
     shown = hub.ok("job", job[:30])
+    assert "waits for: " in shown
     assert shown.splitlines()[0] == f"job        {job}"
     code, _, err = hub.run("job", job, "--proof", str(hub.folder / "proof.json"))
     assert (code, "so there is no proof.json" in err) == (EXIT_USAGE, True)
