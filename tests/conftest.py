@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -33,18 +34,25 @@ COMPILED = (
 )
 
 
+LOGS: dict[str, Any] = {
+    "processors": [structlog.stdlib.add_log_level, structlog.dev.ConsoleRenderer(colors=False)],
+    "logger_factory": structlog.stdlib.LoggerFactory(),
+    "wrapper_class": structlog.stdlib.BoundLogger,
+    "cache_logger_on_first_use": False,
+}
+"""Where nobody set it up otherwise: to pytest, which shows it of a test that fails, never into a program's output."""
+structlog.configure(**LOGS)
+logging.getLogger("aiohttp.access").setLevel(logging.WARNING)  # as the programs do
+
+
 @pytest.fixture(autouse=True)
 def logging_as_it_was() -> Iterator[None]:
     """A program run in this process sets up log streams; these must not outlive the captured stream they write to."""
-    level, configured, config = logging.root.level, structlog.is_configured(), structlog.get_config()
+    logging.root.setLevel(logging.INFO)
     yield
     # pytest's own are of kinds of their own.
     logging.root.handlers[:] = [one for one in logging.root.handlers if type(one) is not logging.StreamHandler]
-    logging.root.setLevel(level)
-    if configured:
-        structlog.configure(**config)
-    else:
-        structlog.reset_defaults()
+    structlog.configure(**LOGS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

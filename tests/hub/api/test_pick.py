@@ -72,7 +72,7 @@ async def test_a_nodes_sessions_and_what_the_hub_saw_are_paged(web: Web) -> None
     now_ms = web.app[ports.CLOCK].time_ms()  # sessions of long ago are forgotten, see hub.retention
     for number in range(3):
         row = SessionRow(
-            id=uuid7(number + 1),
+            id=uuid7(now_ms + number),
             agent_id=peer.id,
             opened_at_ms=now_ms + number,
             generation=1,
