@@ -91,8 +91,12 @@ class Ledger:
         self._done[kind] = max(0, done - (len(jobs) - failures))
         self._failed[kind] -= failures
         good, bad = jobs[: len(jobs) - failures], jobs[len(jobs) - failures :]
-        return [Verdict(job, EngineJobState.DONE, sure=sure) for job in good] + [
-            Verdict(job, EngineJobState.FAILED, why, sure) for job in bad
+        # One that went whole and is not counted was counted before this agent started: as what, nobody knows any more.
+        unknown = "it went from the list whole, and what the daemon counted of it this agent did not see"
+        return [
+            *(Verdict(job, EngineJobState.DONE, sure=sure) for job in good[:done]),
+            *(Verdict(job, EngineJobState.DONE, unknown, Sure.SUSPECTED) for job in good[done:]),
+            *(Verdict(job, EngineJobState.FAILED, why, sure) for job in bad),
         ]
 
     def _late(self, kind: str, taken_for_failed: list[Job]) -> list[Verdict]:

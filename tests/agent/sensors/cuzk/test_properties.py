@@ -237,5 +237,17 @@ class Life(RuleBasedStateMachine):
         assert {job for job, _ in told} >= self.good | self.bad
 
 
+def test_a_failure_that_was_counted_before_the_agent_started_is_not_told_as_a_success_for_certain() -> None:
+    life = Life()
+    life.submit(kind="porep-c2", partitions=1)
+    life.fails(how="finish")
+    life.submit(kind="porep-c2", partitions=1)
+    life.fails(how="check")
+    life.the_agent_restarts()
+    life.waits(seconds=28)
+    life.every_end_is_told_once_and_truly()
+    life.teardown()
+
+
 TestLife = Life.TestCase
 TestLife.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
