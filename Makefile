@@ -48,13 +48,13 @@ page: hub/page/index.html  ## the hub's page, from web/ into hub/page/
 demo: $(VENV)/.base page  ## hub, two agents and one proof on this machine; ONCE=1 ends after the proof, OUT=DIR takes its files
 	$(BIN)/provewire demo --out "$(OUT)" $(if $(ONCE),--once,)
 
-# Four at a time on two cores: many of them wait for processes they have killed, stopped or cut off.
+# Five at a time on two cores: many of them wait for processes they have killed, stopped or cut off.
 # The tests start hundreds of processes of ours: with bytecode kept, each starts in two thirds of the time.
 test test-long chaos: export PYTHONDONTWRITEBYTECODE =
 
 test: $(VENV)/.dev node_modules/.package-lock.json page  ## the tests, at most 10 minutes on two cores
 	@if command -v npm >/dev/null; then npm run --silent test -- --reporter=dot; fi
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not long and not gpu" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 5 --dist worksteal -m "not long and not gpu" $(PYTEST_ARGS)
 
 test-long: $(VENV)/.dev node_modules/.package-lock.json page  ## also the slow ones
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" $(PYTEST_ARGS)
