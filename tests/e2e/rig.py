@@ -361,7 +361,10 @@ def catch_in_mid_proof(hub: Hub, agent: Agent, submit: Callable[[], str] | None 
             continue
         os.kill(pid, signal.SIGSTOP)
         until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "the worker to stop")  # noqa: B023
-        if not any((agent.folder / "workers").glob(f"*/ended/{job}.*")) and hub.job(job)["state"] == "running":
+        # An ended one lies at the worker until the agent has taken it over, which then shows it no more.
+        taken_over = all(one["job"] != job for one in (agent.status() or {}).get("jobs", ()))
+        ended = any((agent.folder / "workers").glob(f"*/ended/{job}.*"))
+        if not taken_over and not ended and hub.job(job)["state"] == "running":
             return job, pid
         os.kill(pid, signal.SIGCONT)
         hub.wait_job(job)

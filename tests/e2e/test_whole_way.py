@@ -34,7 +34,9 @@ def test_a_job_comes_back_as_a_proof_that_snarkjs_accepts(
     states = [seen["state"] for seen in hub.watch_to_end(job)]
     ended = hub.job(job)
     assert ended["state"] == "done", ended
-    assert "running" in states
+    # A proof may be shorter than the live stream's step, so that one of them is not seen; their order is kept.
+    assert states == sorted(states, key=["queued", "leased", "running", "verifying", "done"].index)
+    assert ended["created_at_ms"] <= ended["started_at_ms"] <= ended["ended_at_ms"]
     assert ended["attempt"] == 1
     take(hub.call, job, circuit, tmp_path)
     assert snarkjs_accepts(tmp_path)

@@ -140,7 +140,9 @@ async def test_a_job_that_changes_while_the_list_is_made_is_not_overtaken_by_its
 
     async def held(app: Application, picture: JobPicture, **more: Any) -> Any:
         made = await draw(app, picture, **more)
-        if not drawn.is_set():
+        task = asyncio.current_task()
+        telling = task is not None and "Feed._flush" in repr(task.get_coro())  # goes on while the list is made
+        if not telling and not drawn.is_set():
             drawn.set()
             await go_on.wait()
         return made
