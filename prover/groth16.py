@@ -38,7 +38,20 @@ PHASES: Final[tuple[str, ...]] = (
     "assemble",
     "verify",
 )
-"""The phases of a proof in their order."""
+"""The phases of a proof, in their order with kernels."""
+
+CPU_PHASES: Final[tuple[str, ...]] = (
+    "key",
+    "msm_a",
+    "msm_b",
+    "msm_c",
+    "rows",
+    "transforms",
+    "msm_h",
+    "assemble",
+    "verify",
+)
+"""The same in the order of CPUs, which sum over the witness before there is a quotient to keep."""
 
 Progress = Callable[[str, int, int], None]
 """Called with the phase in hand, and how much of the whole proof is done, of how much: units of `phase_weights`."""
@@ -144,7 +157,7 @@ def prove(
         zkey: the proving key.
         witness: the value of every wire.
         backend: the device.
-        progress: called at the beginning and the end of every phase of ``PHASES``, and within the long ones.
+        progress: called at the beginning and the end of every phase, and within the long ones.
         cancelled: asked at the beginning of every phase.
         blinding: for tests that compare proofs: factors that are not random give the witness away.
         tuning: for tests: what the plan is forced to.

@@ -2,7 +2,7 @@
 
 The same algebra as with a device's kernels, and the same bytes for the same blinding. The key is not loaded: its points
 and coefficients are read where the file is mapped, so that every process of a machine shares them. The witness's digits
-are computed and sorted once, for the bases A, B (in both groups) and C.
+are computed and sorted once, for the bases A, B (in both groups) and C, and are gone before there is a quotient.
 """
 
 from collections.abc import Sequence
@@ -85,14 +85,7 @@ class HostComputation:
         """Return the proof, not yet verified."""
         zkey = self._zkey
         values = address_of(witness.values)
-        size = zkey.domain_size * ELEMENT_BYTES
-        h = self._scope.allocate(size, secret=True)
-        with Scope(self._backend) as own:
-            others = [own.allocate(size, secret=True).address for _ in range(2)]
-            with self._phases.phase("rows"):
-                self._evaluate_rows(values, [h.address, *others])
-            with self._phases.phase("transforms"):
-                self._evaluate_quotient([h.address, *others])
+        # First what is summed over the witness: its digits take the most memory, and there is no quotient to keep yet.
         with Scope(self._backend) as own:
             with self._phases.phase("msm_a"):
                 digits = self._sorted(own, values, zkey.n_vars)
@@ -102,6 +95,15 @@ class HostComputation:
                 self._sum("g2", zkey.points_b2, 0, digits, self._sum_b2, 0)
             with self._phases.phase("msm_c"):
                 self._sum("g1", zkey.points_c, zkey.n_public + 1, digits, self._sums, 2)
+        size = zkey.domain_size * ELEMENT_BYTES
+        h = self._scope.allocate(size, secret=True)
+        with Scope(self._backend) as own:
+            others = [own.allocate(size, secret=True).address for _ in range(2)]
+            with self._phases.phase("rows"):
+                self._evaluate_rows(values, [h.address, *others])
+            witness.unload()
+            with self._phases.phase("transforms"):
+                self._evaluate_quotient([h.address, *others])
         with self._phases.phase("msm_h"), Scope(self._backend) as own:
             self._sum("g1", zkey.points_h, 0, self._sorted(own, h.address, zkey.domain_size), self._sums, 3)
         with self._phases.phase("assemble"):

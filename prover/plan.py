@@ -346,7 +346,7 @@ def plan_msm(
 
 
 def phase_weights(*, n_vars: int, n_public: int, domain_size: int) -> dict[str, int]:
-    """Return how long each phase of a proof takes beside the others, in their order: for a progress bar, no more.
+    """Return how long each phase of a proof takes beside the others: for a progress bar, no more.
 
     One unit is one point of a multi-exponentiation in G1; the shares were read off proofs on 2 vCPUs (2026-11-30).
     """

@@ -1,7 +1,6 @@
 // The host device: every entry, compiled by a plain C++ compiler, and what its caller needs beside them.
 //
 // Built into a shared object by prover/backends/host.py, which states the entry files to take in.
-#include <cstdlib>
 #include <cstring>
 
 #include "core/launch.cuh"
@@ -25,15 +24,3 @@ EXPORT u64 provewire_entry_runs(const char* entry) {
   }
   return 0;
 }
-
-// Memory aligned for every element type, zeroed; null where there is none.
-EXPORT void* provewire_allocate(u64 bytes) {
-  const u64 rounded = (bytes + 63) / 64 * 64;
-  void* memory = rounded < bytes ? nullptr : std::aligned_alloc(64, rounded == 0 ? 64 : rounded);
-  if (memory != nullptr) std::memset(memory, 0, rounded);
-  return memory;
-}
-
-EXPORT void provewire_release(void* memory) { std::free(memory); }
-
-EXPORT void provewire_zero(void* memory, u64 bytes) { std::memset(memory, 0, bytes); }

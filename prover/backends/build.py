@@ -1,18 +1,30 @@
 """Building the host device: the kernels, compiled by whatever C++ compiler the machine has.
 
 The shared object is kept in the cache under the digest of everything it was made from: sources, flags, the compiler's
-file and the features of the CPU that it compiles for.
+file and the features of the CPU that it compiles for. Beside it stands which digest belonged to which times of the
+sources, so that they are read only after a change.
 """
 
 import os
-import shutil
 from contextlib import suppress
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
 from kernels import ROOT
-from prover.backends.cache import cache_folder, check_owner, compile_checked, digest_of, identity, obtain, run
+from prover.backends.cache import (
+    cache_folder,
+    check_owner,
+    compile_checked,
+    digest_of,
+    find_command,
+    identity,
+    obtain,
+    run,
+    sources_are_settled,
+    sources_stamp,
+)
 from prover.errors import DeviceError
 
 COMPILERS: Final = ("g++", "clang++", "c++")
@@ -41,10 +53,10 @@ def find_compiler() -> list[str]:
             command = shlex.split(named)
         except ValueError as error:
             raise DeviceError(f"the environment variable CXX, {named!r}, is no command: {error}") from None
-        if shutil.which(command[0]) is None:
+        if find_command(command[0]) is None:
             raise DeviceError(f"the environment variable CXX names {command[0]!r}, which is not on this machine")
         return command
-    found = next((compiler for compiler in COMPILERS if shutil.which(compiler)), None)
+    found = next((compiler for compiler in COMPILERS if find_command(compiler)), None)
     if found is None:
         raise DeviceError(
             "the host device needs a C++ compiler, and none of g++, clang++ and c++ is on this machine; "
@@ -82,13 +94,16 @@ def build_sources(names: tuple[str, ...], extra_flags: tuple[str, ...] = ()) -> 
     def make(folder: Path) -> Path:
         return _compile(compiler, [*FLAGS, *_native(compiler), *extra_flags], sources, folder)
 
-    return obtain(_place(compiler, names, extra_flags), make)
+    place = _Place(compiler, names, extra_flags)
+    library = obtain(place.library, make)
+    place.remember()
+    return library
 
 
 def find_built(names: tuple[str, ...]) -> Path | None:
     """Return the shared object of some source files where it has been built for this machine and may be trusted."""
     with suppress(DeviceError, OSError):
-        library = _place(find_compiler(), names, ())
+        library = _Place(find_compiler(), names, ()).library
         check_owner(library.parent)
         return library if library.exists() else None
     return None
@@ -100,18 +115,48 @@ def _native(compiler: list[str]) -> list[str]:
     return [NATIVE] if known else []
 
 
-def _place(compiler: list[str], names: tuple[str, ...], extra_flags: tuple[str, ...]) -> Path:
-    """Return where an object belongs: under the digest of everything it depends on."""
-    parts = (*compiler, *FLAGS, NATIVE, *extra_flags, *names, *identity(compiler[0]), _cpu_features())
-    return cache_folder("host") / f"{digest_of(parts)}.so"
+class _Place:
+    """Where an object belongs.
+
+    Attributes:
+        library: its file, under the digest of everything it depends on.
+    """
+
+    def __init__(self, compiler: list[str], names: tuple[str, ...], extra_flags: tuple[str, ...]) -> None:
+        parts = (*compiler, *FLAGS, NATIVE, *extra_flags, *names, *identity(compiler[0]), _cpu_features())
+        folder = cache_folder("host")
+        self._stamp = "\n".join((*parts, sources_stamp()))
+        self._note = folder / f"{names[-1].replace('/', '-')}.digest"
+        noted, _, digest = self._noted().rpartition("\n")
+        self._is_noted = noted == self._stamp
+        self._digest = digest if self._is_noted else digest_of(parts)
+        self.library = folder / f"{self._digest}.so"
+
+    def remember(self) -> None:
+        """Note the digest for the next process; whoever cannot reads the sources again."""
+        if self._is_noted or not sources_are_settled():
+            return
+        temporary = self._note.with_suffix(f".{os.getpid()}")
+        with suppress(OSError):
+            temporary.write_text(f"{self._stamp}\n{self._digest}", encoding="utf-8")
+            temporary.replace(self._note)
+
+    def _noted(self) -> str:
+        """Return what was noted. Who could write that file could write the object: `check_owner` refuses both."""
+        try:
+            return self._note.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return ""
 
 
 @cache
 def _cpu_features() -> str:
     """Return what this CPU is and can do, as far as the system says."""
     with suppress(OSError):
-        lines = CPUINFO.read_text(encoding="ascii", errors="replace").splitlines()
-        told = {line.partition(":")[0].strip(): line for line in reversed(lines)}
+        with CPUINFO.open(encoding="ascii", errors="replace") as file:
+            # The first CPU's lines end with an empty one; a machine of hundreds takes long to tell of all.
+            lines = takewhile(str.strip, file)
+            told = {line.partition(":")[0].strip(): line for line in lines}
         return "\n".join(told.get(name, "") for name in ("vendor_id", "model name", "flags", "Features"))
     import platform  # noqa: PLC0415 - only where the system has no such file
 

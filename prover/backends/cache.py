@@ -2,20 +2,20 @@
 
 Both compilers of kernels use it. Processes that want the same file at once wait for the one that makes it, and a file
 stands in its place only when it is whole and on the disk.
+
+Every proof on a CPU passes here, and a small one takes as long as Python takes to load a few modules: so this loads
+``hashlib`` only where something is hashed, and neither ``shutil`` nor ``platformdirs`` for a line of theirs.
 """
 
 import fcntl
 import os
-import shutil
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-from platformdirs import user_cache_dir
 
 from kernels import ROOT
 from prover.errors import DeviceError
@@ -23,25 +23,36 @@ from prover.errors import DeviceError
 if TYPE_CHECKING:
     import subprocess
 
-_SUFFIXES: Final = {".cuh", ".cu", ".cpp"}
+_SUFFIXES: Final = (".cuh", ".cu", ".cpp")
+_SETTLED_NS: Final = 2_000_000_000
+"""A file may be written twice within a tick of its file system's clock: until so long after a change its time is not
+taken for its content."""
 
 
 def cache_folder(kind: str) -> Path:
-    """Return the folder of built objects of one kind; it may not exist yet.
+    """Return the folder of built objects of one kind by the XDG rules; it may not exist yet.
 
     Raises:
         DeviceError: this user has no home directory for it.
     """
-    try:
-        return Path(user_cache_dir("provewire", appauthor=False)) / kind
-    except RuntimeError as error:  # a service's user without a home
-        raise DeviceError(
-            f"there is no folder to keep the built kernels in ({error}); name one in XDG_CACHE_HOME"
-        ) from error
+    named = os.environ.get("XDG_CACHE_HOME", "").strip()
+    home = os.path.expanduser("~")  # noqa: PTH111 - Path's raises, and says less
+    if not named and home == "~":  # a service's user without a home
+        raise DeviceError("there is no folder to keep the built kernels in; name one in XDG_CACHE_HOME")
+    return Path(named or f"{home}/.cache") / "provewire" / kind
+
+
+def find_command(name: str) -> str | None:
+    """Return the file that a command's name means, as a shell would find it."""
+    folders = [""] if os.sep in name else os.get_exec_path()
+    candidates = (os.path.join(folder, name) for folder in folders)  # noqa: PTH118 - PATH may name ""
+    return next((path for path in candidates if os.path.isfile(path) and os.access(path, os.X_OK)), None)  # noqa: PTH113
 
 
 def digest_of(parts: Iterable[str]) -> str:
     """Return the name of what is made of the sources and of ``parts``: flags, compiler, target."""
+    from hashlib import sha256  # noqa: PLC0415 - see above
+
     digest = sha256()
     for part in parts:
         digest.update(part.encode() + b"\0")
@@ -50,19 +61,51 @@ def digest_of(parts: Iterable[str]) -> str:
 
 
 @cache
+def _sources() -> tuple[tuple[str, os.stat_result], ...]:
+    """Return every source file by its path below the kernels' folder, in order, and what the system says of it."""
+    found, folders = [], [str(ROOT)]
+    while folders:
+        with os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    folders.append(entry.path)
+                elif entry.name.endswith(_SUFFIXES):
+                    found.append((entry.path.removeprefix(f"{ROOT}/"), entry.stat()))
+    return tuple(sorted(found))
+
+
+@cache
 def sources_digest() -> bytes:
     """Return the digest of every source file, since any may be included."""
+    from hashlib import sha256  # noqa: PLC0415 - see above
+
     digest = sha256()
-    for path in sorted(path for path in ROOT.rglob("*") if path.suffix in _SUFFIXES):
-        text = path.read_bytes()
-        digest.update(f"{path.relative_to(ROOT)}\0{len(text)}\0".encode())
+    for name, _ in _sources():
+        text = (ROOT / name).read_bytes()
+        digest.update(f"{name}\0{len(text)}\0".encode())
         digest.update(text)
     return digest.digest()
 
 
+def sources_stamp() -> str:
+    """Return a text that is another one after any change to a source file, without reading one.
+
+    The system sets a file's time of change at every write, and nobody can set it back.
+    """
+    return "\n".join(
+        f"{name} {found.st_dev} {found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
+        for name, found in _sources()
+    )
+
+
+def sources_are_settled() -> bool:
+    """Whether the last change to a source file is so long ago that its stamp stands for its content."""
+    return max(found.st_ctime_ns for _, found in _sources()) < time.time_ns() - _SETTLED_NS
+
+
 def identity(command: str) -> tuple[str, ...]:
     """Return what tells a compiler from another one, or from its next version: which file it is, and of when."""
-    path = Path(shutil.which(command) or command).resolve()
+    path = Path(find_command(command) or command).resolve()
     found = path.stat()
     return str(path), str(found.st_size), str(found.st_mtime_ns)
 

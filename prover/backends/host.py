@@ -5,18 +5,20 @@ The interpreter's lock is free while a kernel runs. What a kernel leaves does no
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from kernels.curves import Curve
-from kernels.entries import ENTRY_FILES, Entry, entries, file_groups
 from prover.backends.base import AtOnce, Buffer, Data, Launch, Traits
-from prover.backends.build import build, build_sources
+from prover.backends.build import build, build_sources, find_compiler
 from prover.errors import DeviceError
+
+if TYPE_CHECKING:
+    from kernels.entries import Entry
 
 SHARED_BYTES_MAX: Final = 32 * 1024
 """What a block's shared memory may take: about a first-level cache."""
@@ -28,14 +30,18 @@ CGROUP_FILES: Final = (
 )
 """Limit and usage of the control group we are in, version 2 and version 1; ``max`` stands for no limit."""
 _MEMORY_UNKNOWN_BYTES: Final = 1 << 62
+_ALIGNMENT: Final = 64
+"""Enough for every element type, and a cache line."""
 
 
-@dataclass(slots=True)
 class HostBuffer:
     """Memory of the process; address 0 once it has been released."""
 
-    address: int
-    nbytes: int
+    __slots__ = ("address", "nbytes")
+
+    def __init__(self, address: int, nbytes: int) -> None:
+        self.address = address
+        self.nbytes = nbytes
 
 
 class HostBackend(AtOnce):
@@ -51,36 +57,37 @@ class HostBackend(AtOnce):
         self,
         *,
         threads: int | None = None,
-        files: tuple[str, ...] = ENTRY_FILES,
+        files: tuple[str, ...] | None = None,
         flags: tuple[str, ...] = (),
         planned_as: Traits | None = None,
     ) -> None:
-        """Build or find the kernels and load them.
+        """Find the compiler. Kernels take a while to build and load: they are, when the first of a group is launched.
 
         Args:
             threads: CPU threads of a launch; as many as the process may use if None.
-            files: the entry files to take in.
+            files: the entry files to take in, as in ``kernels.entries.ENTRY_FILES``, which are all if None.
             flags: more flags of the compiler.
             planned_as: what ``traits`` says instead of the truth: to run launches that were planned for another
                 device, such as a GPU's blocks of many threads.
 
         Raises:
-            DeviceError: the kernels cannot be built or loaded.
+            DeviceError: this machine has no compiler.
         """
         self._threads = threads or len(os.sched_getaffinity(0))
         self._planned_as = planned_as
-        self._entries = entries(files)
+        self._files = files
         self._flags = flags
         self._buffers: dict[int, HostBuffer] = {}
         self._closers: list[Callable[[], None]] = []
-        groups = file_groups(files)
-        self._group_of_file = {file: group for group in groups for file in group}
-        self._libraries: dict[tuple[str, ...], _Library] = {}
-        # A curve's kernels take a while to build: they are, when the first of them is launched.
-        base = self._library(groups[0])
-        self._allocate = base.function("provewire_allocate", ctypes.c_void_p, ctypes.c_uint64)
-        self._release = base.function("provewire_release", None, ctypes.c_void_p)
-        self._zero = base.function("provewire_zero", None, ctypes.c_void_p, ctypes.c_uint64)
+        self._libraries: dict[str, _Library] = {}
+        find_compiler()
+        libc = ctypes.CDLL(None)
+        self._allocate: Callable[[int, int], int | None] = libc.aligned_alloc
+        libc.aligned_alloc.restype = ctypes.c_void_p
+        libc.aligned_alloc.argtypes = (ctypes.c_size_t, ctypes.c_size_t)
+        self._free: Callable[[int], None] = libc.free
+        libc.free.restype = None
+        libc.free.argtypes = (ctypes.c_void_p,)
 
     @property
     def description(self) -> str:
@@ -102,9 +109,11 @@ class HostBackend(AtOnce):
         Raises:
             DeviceError: there is not so much.
         """
-        address = self._allocate(nbytes)
+        whole = max(1, -(-nbytes // _ALIGNMENT)) * _ALIGNMENT
+        address = self._allocate(_ALIGNMENT, whole) if whole <= sys.maxsize else None
         if not address:
             raise DeviceError(f"the host has no {nbytes} bytes of memory left for the proof")
+        ctypes.memset(address, 0, whole)
         buffer = HostBuffer(address, nbytes)
         self._buffers[address] = buffer
         return buffer
@@ -114,7 +123,7 @@ class HostBackend(AtOnce):
         own = self._buffers.pop(buffer.address, None)
         if own is not None:
             address, own.address = own.address, 0
-            self._release(address)
+            self._free(address)
 
     def upload(self, buffer: Buffer, data: Data, offset: int = 0) -> None:
         """Copy ``data`` to ``offset`` in a buffer.
@@ -140,7 +149,7 @@ class HostBackend(AtOnce):
     def zero(self, buffer: Buffer) -> None:
         """Set every byte of a buffer to zero."""
         self._check_part(buffer, 0, buffer.nbytes)
-        self._zero(buffer.address, buffer.nbytes)
+        ctypes.memset(buffer.address, 0, buffer.nbytes)
 
     def launch(self, entry: str, launch: Launch, arguments: Sequence[int]) -> None:
         """Run a kernel and wait for it.
@@ -149,20 +158,18 @@ class HostBackend(AtOnce):
             DeviceError: there is no such entry.
             ValueError: the number of arguments is not the entry's.
         """
-        known = self._entries.get(entry)
-        if known is None:
+        library = self._library_of(entry)
+        if library is None:
             raise DeviceError(f"the host device was built without the kernel {entry}")
-        expected = len(known.parameters)
+        expected = library.arity[entry]
         if len(arguments) != expected:
             raise ValueError(f"{entry} takes {expected} arguments, not {len(arguments)}")
-        library = self._library(self._group_of_file[known.file])
         library.shape(launch.blocks_x, launch.blocks_y, launch.threads, launch.shared_bytes, self._threads)
         library.launchers[entry](*arguments)
 
     def runs(self, entry: str) -> int:
         """Return how often an entry has run to its end in this process."""
-        known = self._entries.get(entry)
-        library = self._libraries.get(self._group_of_file[known.file]) if known else None
+        library = self._library_of(entry)
         return int(library.runs(entry.encode())) if library else 0
 
     def closes_first(self, close: Callable[[], None]) -> None:
@@ -184,17 +191,23 @@ class HostBackend(AtOnce):
     ) -> None:
         self.close()
 
-    def _library(self, group: tuple[str, ...]) -> "_Library":
-        """Return the kernels of a group of entry files, loaded on first use.
+    def _library_of(self, entry: str) -> "_Library | None":
+        """Return the kernels among which an entry is, loaded on first use; None where it is in none.
 
         Raises:
             DeviceError: they cannot be built or loaded.
         """
-        library = self._libraries.get(group)
-        if library is None:
-            library = _Library(_load(group, self._flags), entries(group))
-            self._libraries[group] = library
-        return library
+        if entry not in self._libraries:
+            from kernels.entries import ENTRY_FILES, entries, file_groups  # noqa: PLC0415 - not for a CPU's own functions
+
+            files = self._files or ENTRY_FILES
+            known = entries(files).get(entry)
+            if known is None:
+                return None
+            group = next(group for group in file_groups(files) if known.file in group)
+            found = entries(group)
+            self._libraries |= dict.fromkeys(found, _Library(_load(group, self._flags), found))
+        return self._libraries[entry]
 
     def _check_part(self, buffer: Buffer, offset: int, nbytes: int) -> None:
         """Refuse a part that does not lie in a live buffer of this device."""
@@ -205,12 +218,11 @@ class HostBackend(AtOnce):
 
 
 def build_for(curve: Curve) -> Path:
-    """Build what proofs over a curve need on a CPU, where it is not built yet; return one of the objects.
+    """Build what proofs over a curve need on a CPU, where it is not built yet; return the object.
 
     Raises:
         DeviceError: it cannot be built.
     """
-    build(("counters",))
     return build_sources((f"native/{curve.ident}.cpp",))
 
 
@@ -221,9 +233,10 @@ class _Library:
         shape: sets the shape of the next launch.
         runs: how often an entry has run.
         launchers: the entries by name.
+        arity: how many arguments each takes.
     """
 
-    def __init__(self, loaded: ctypes.CDLL, known: Mapping[str, Entry]) -> None:
+    def __init__(self, loaded: ctypes.CDLL, known: "Mapping[str, Entry]") -> None:
         self._loaded = loaded
         u32, u64 = ctypes.c_uint32, ctypes.c_uint64
         self.shape = self.function("provewire_shape", None, u64, u64, u32, u64, u32)
@@ -231,6 +244,7 @@ class _Library:
         self.launchers = {
             entry.name: self.function(entry.name, None, *[u64] * len(entry.parameters)) for entry in known.values()
         }
+        self.arity = {entry.name: len(entry.parameters) for entry in known.values()}
 
     def function(self, name: str, result: type | None, *arguments: type) -> Callable[..., int]:
         """Return a function of the library with its types declared."""

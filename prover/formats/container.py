@@ -113,6 +113,10 @@ class Container:
             )
         return view
 
+    def unload(self) -> None:
+        """Let the system take back the memory of what was read; who reads it again waits for the file's cache."""
+        self._mapping.madvise(mmap.MADV_DONTNEED)
+
     def sha256(self) -> str:
         """Return the SHA-256 of the whole file in hexadecimal."""
         return hashlib.sha256(self._view).hexdigest()

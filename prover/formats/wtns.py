@@ -79,6 +79,10 @@ class Witness:
             )
         return [self.value(wire) for wire in range(1, n_public + 1)]
 
+    def unload(self) -> None:
+        """Give back the memory of values that were read: for who does not need most of them again."""
+        self._container.unload()
+
     def close(self) -> None:
         """End the mapping, or leave its end to the last view that somebody still holds."""
         with suppress(BufferError):

@@ -274,7 +274,7 @@ def test_a_damaged_object_is_built_anew(cache: Path) -> None:
 def test_processes_that_build_at_once_build_once(cache: Path, compiler: Compiler, tmp_path: Path) -> None:
     count = tmp_path / "count"
     compiler(f'case "$*" in *-shared*) echo linked >> {count};; esac; exec g++ "$@"')
-    program = "from prover.backends.host import HostBackend; HostBackend(files=('counters',)).close()"
+    program = "from prover.backends.host import HostBackend; HostBackend(files=('counters',)).runs('scan_add')"
     children = [subprocess.Popen([sys.executable, "-c", program]) for _ in range(3)]
     assert [child.wait(timeout=60) for child in children] == [0, 0, 0]
     assert count.read_text() == "linked\n"
