@@ -53,6 +53,8 @@ DEVICE_DETAILS = {
     WorkerState.DOWN: "its device cannot be used",
 }
 
+HOST = "host"
+
 Argv = Callable[[str, Path], Sequence[str]]
 
 
@@ -115,6 +117,7 @@ class DeviceWorker:
         self._detail = ""
         self._device_news: DeviceNews | None = None
         """What the worker that greeted said of its device; None if it says no such thing, being older."""
+        self._on_host_said = ""
         self._failures = 0
         self._started_s = 0.0
         self._exits: dict[int, asyncio.Task[str]] = {}
@@ -128,7 +131,11 @@ class DeviceWorker:
         detail = self._detail
         if not detail and self._device_news is not None and state in DEVICE_DETAILS:
             detail = self._device_news.detail or DEVICE_DETAILS[state]
-        return WorkerReading(device=self.device, state=state, pid=self._pid, detail=detail)
+        return WorkerReading(device=self.device, state=state, pid=self._pid, detail=detail, on_host=self._on_host())
+
+    def _on_host(self) -> str:
+        """Why a card's worker proves on the host. The host's own has no card to look for, whatever it says of that."""
+        return "" if self._device_news is None or self.device == HOST else self._device_news.on_host
 
     def _state(self) -> WorkerState:
         if self._silent:
@@ -297,6 +304,12 @@ class DeviceWorker:
         if news.state is DeviceState.UNUSABLE:
             log.warning("worker.device_unusable", device=self.device, pid=self._pid, detail=news.detail)
             await self._outbox.say("worker.device_unusable", news.detail, Level.ERROR, device=self.device)
+        on_host = self._on_host()
+        if on_host not in {"", self._on_host_said}:
+            log.error("worker.on_host", device=self.device, pid=self._pid, reason=on_host)
+            sentence = f"the worker of {self.device} proves on the CPU instead of its card: {on_host}"
+            await self._outbox.say("worker.on_host", sentence, Level.ERROR, device=self.device, pid=self._pid)
+        self._on_host_said = on_host
 
     def _watch_silence(self, link: WorkerLink) -> None:
         if self._silent is not link.answering:

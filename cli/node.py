@@ -55,7 +55,8 @@ def lines(node: dict[str, Any]) -> list[str]:
 def _status(status: dict[str, Any]) -> Iterable[str]:
     """Workers, cards, engines, disk: a line each."""
     for worker in status["workers"]:
-        yield f"  worker   {worker['device']} {worker['state']}{_why(worker)}"
+        on_host = f", ON THE CPU instead of its card: {worker['on_host']}" if worker.get("on_host") else ""
+        yield f"  worker   {worker['device']} {worker['state']}{_why(worker)}{on_host}"
     for gpu in status["gpus"]:
         index = "?" if gpu["index"] is None else gpu["index"]
         used = "" if gpu["utilization_ratio"] is None else f", {gpu['utilization_ratio']:.0%} used"

@@ -177,8 +177,10 @@ def _workers(status: Json) -> Iterator[Line]:
         ]
         for worker in status["workers"]
     ]
-    for row in columns(rows):
+    for worker, row in zip(status["workers"], columns(rows), strict=True):
         yield labelled("worker", row)
+        if worker.get("on_host"):
+            yield labelled("", [(f"proves on the CPU instead of its card: {worker['on_host']}", BAD)])
 
 
 def _jobs(jobs: list[Json]) -> Iterator[Line]:

@@ -40,6 +40,7 @@ VERDICTS = {
     "fallback_broken": "fallback broken",
     "worker_down": "worker down",
     "worker_silent": "worker does not answer",
+    "worker_on_host": "proves on the CPU instead of the card",
 }
 """A trouble of many nodes in a few words; others are said by their name."""
 OURS = frozenset({"hub_is_older"})

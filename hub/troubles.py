@@ -162,6 +162,32 @@ def _workers(facts: Facts) -> Iterator[Trouble]:
         )
 
 
+def _on_host(facts: Facts) -> Iterator[Trouble]:
+    """A worker that took the CPU because its card cannot be used: proofs come, and take many times as long."""
+    status = _status(facts)
+    if status is None:
+        return
+    workers = _given(status.workers)
+    found = [worker for worker in workers if worker.on_host]
+    if not found:
+        return
+    on_card = any(not worker.on_host and worker.state is not WorkerState.DOWN for worker in workers)
+    process = "PID" if found[0].pid is None else found[0].pid
+    since_ms = facts.since.get("worker_on_host")
+    since = "" if since_ms is None else f" since {facts.at(since_ms)}"
+    why = clipped(found[0].on_host, CAUSE_CHARS_MAX)
+    yield Trouble(
+        state="worker_on_host",
+        text=f"the worker of {', '.join(worker.device for worker in found[:NAMED_MAX])} proves on the CPU instead of "
+        f"its card{since}: {why}",
+        severity=Severity.WARN if on_card else Severity.BAD,
+        cause=why,
+        remedy=f"Mend that at the node, then end the worker there (`kill {process}`): it finishes its proof first, and "
+        "is started again on the card. Where the CPU is meant, start the agent with `--device host`.",
+        since_ms=since_ms,
+    )
+
+
 ENGINES = {
     EngineState.DOWN: ("is down", Severity.BAD, "Start the daemon at the node."),
     EngineState.SILENT: (
@@ -352,6 +378,7 @@ def _another_host(facts: Facts) -> Why:
 RULES: tuple[Callable[[Facts], Iterator[Trouble]], ...] = (
     _cards,
     _workers,
+    _on_host,
     _engines,
     _disk,
     _double,

@@ -27,7 +27,12 @@ class WorkerState(StrEnum):
     DOWN = "down"
 
 
-class WorkerReading(Struct, frozen=True, omit_defaults=True, rename={"device": "dev", "state": "st", "detail": "txt"}):
+class WorkerReading(
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    rename={"device": "dev", "state": "st", "detail": "txt", "on_host": "oh"},
+):
     """One worker process."""
 
     device: Name
@@ -35,6 +40,8 @@ class WorkerReading(Struct, frozen=True, omit_defaults=True, rename={"device": "
     pid: Count | None = None
     detail: Text = ""
     """Why it is not idle or proving, in one sentence."""
+    on_host: Text = ""
+    """Of a card's worker that proves on the host instead of its card: why, in one sentence."""
 
 
 class JobProgress(

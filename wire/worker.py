@@ -136,13 +136,20 @@ class DeviceState(StrEnum):
 
 
 class DeviceNews(
-    Struct, frozen=True, omit_defaults=True, tag_field="t", tag="dv", rename={"state": "st", "detail": "txt"}
+    Struct,
+    frozen=True,
+    omit_defaults=True,
+    tag_field="t",
+    tag="dv",
+    rename={"state": "st", "detail": "txt", "on_host": "oh"},
 ):
     """Worker to agent: how its device is; after the greeting, and whenever that changed."""
 
     state: DeviceState
     detail: Text = ""
     """Why it is unusable, in one sentence."""
+    on_host: Text = ""
+    """Of one that was to look for a card: why it proves on the host instead; empty while it has one."""
 
 
 ToWorker = Prove | Abort | Release | Ping

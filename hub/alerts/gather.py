@@ -26,6 +26,7 @@ from hub.ssh.verdict import Incident, Problem
 from hub.store.alerts import JobsGlance
 from wire.readings import GpuReading, GpuState
 from wire.reasons import Reason
+from wire.text import clipped
 
 NODES_AT_ONCE = 50
 """Nodes looked at before others get their turn on the loop."""
@@ -231,7 +232,7 @@ class Gatherer:
         bad = [gpu for gpu in gpus if gpu.state is not GpuState.OK]
         worst = min(bad, key=lambda gpu: _WORST.index(gpu.state), default=None)
         if worst is None:
-            return self._fact(Rule.GPU_FAULT, node, Condition.GOOD, "")
+            return self._unused(node)
         alike = [gpu for gpu in bad if gpu.state is worst.state]
         why = f": {worst.detail}" if worst.detail else ""
         return self._fact(
@@ -241,6 +242,15 @@ class Gatherer:
             f"{node.name}: {_cards(alike)} {worst.state.value.replace('_', ' ')}{why}",
             cause=worst.state.value,
         )
+
+    def _unused(self, node: Node) -> Fact:
+        """No card says that it is faulty; the worker of one may prove on the CPU all the same."""
+        workers = () if node.status.workers is UNSET else node.status.workers
+        found = next((worker for worker in workers if worker.on_host), None)
+        if found is None:
+            return self._fact(Rule.GPU_FAULT, node, Condition.GOOD, "")
+        said = f"{node.name}: the worker of {found.device} proves on the CPU instead of its card: {found.on_host}"
+        return self._fact(Rule.GPU_FAULT, node, Condition.BAD, clipped(said), cause="worker_on_host")
 
     def _fact(
         self, rule: Rule, node: Node, condition: Condition, detail: str, *, cause: str = "", common: bool = False

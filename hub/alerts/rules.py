@@ -67,7 +67,7 @@ RULES: Mapping[Rule, Declared] = {
     ),
     Rule.GPU_FAULT: Declared(
         limits=_limits(_CRITICAL, 15, 120),
-        about="a card is lost, hung, degraded or gone, or its driver does not fit",
+        about="a card is lost, hung, degraded or gone, its driver does not fit, or the CPU proves in its place",
         many="nodes have a faulty card",
         remedy="docs/gpu.md has each state with its remedy; a lost card comes back by a reset or a reboot only.",
         follows_cause=True,

@@ -240,6 +240,9 @@ class WorkerView(Struct, frozen=True):
     state: str
     pid: int | None
     detail: str
+    on_host: Annotated[
+        str, Meta(description="of a card's worker that proves on the CPU instead of its card: why; else empty")
+    ]
 
 
 class ProgressView(Struct, frozen=True):

@@ -128,6 +128,11 @@ OUTBOX = (
 WORKERS = (
     Series("workers", "Workers.", len),
     Series("workers_down", "Workers that are down.", lambda all_: sum(one.state is WorkerState.DOWN for one in all_)),
+    Series(
+        "workers_on_host",
+        "Workers of cards that prove on the CPU instead.",
+        lambda all_: sum(one.on_host != "" for one in all_),
+    ),
 )
 FAMILIES = (*NODE, *HOST, *OUTBOX, *WORKERS, *GPU, *ENGINE)
 

@@ -169,7 +169,8 @@ def status_view(status: NodeStatus, *, whole: bool) -> models.StatusView:
 
 def _worker_view(worker: WorkerReading) -> models.WorkerView:
     """A worker with one sentence, not a page: a node's picture goes to every viewer whenever it changes."""
-    return readings.like(models.WorkerView, worker, detail=clipped(worker.detail, readings.DETAIL_CHARS_MAX))
+    detail, on_host = (clipped(text, readings.DETAIL_CHARS_MAX) for text in (worker.detail, worker.on_host))
+    return readings.like(models.WorkerView, worker, detail=detail, on_host=on_host)
 
 
 def _list(items: Any) -> Iterable[Any]:

@@ -2,10 +2,11 @@
 
 import os
 import re
+from collections.abc import Callable
 from typing import Final
 
 from prover.backends.base import Backend
-from prover.backends.cards import card_count
+from prover.backends.cards import card_count, find_cards
 from prover.backends.host import HostBackend
 from prover.errors import DeviceError
 
@@ -16,7 +17,9 @@ _BYTES: Final = re.compile(r"([0-9]{1,15})(?:([KMGT])(?:i?B)?)?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-def open_backend(device: str = "auto", *, max_vram_bytes: int | None = None) -> Backend:
+def open_backend(
+    device: str = "auto", *, max_vram_bytes: int | None = None, on_host: Callable[[str], None] | None = None
+) -> Backend:
     """Return a device, ready to run kernels once it is entered.
 
     Only ``auto`` takes another device than it looks for: the first card, and where there is none, or it cannot be used,
@@ -25,6 +28,7 @@ def open_backend(device: str = "auto", *, max_vram_bytes: int | None = None) -> 
     Args:
         device: ``host``, ``cuda:N``, or ``auto`` for the best one there is.
         max_vram_bytes: the most memory of a card to use; by default PROVEWIRE_MAX_VRAM, or what is free.
+        on_host: called with the reason, one sentence, where ``auto`` takes the host.
 
     Raises:
         DeviceError: there is no such device, or it cannot be made ready.
@@ -32,7 +36,7 @@ def open_backend(device: str = "auto", *, max_vram_bytes: int | None = None) -> 
     if device == "host":
         return HostBackend()
     if device == "auto":
-        return _best(max_vram_bytes)
+        return _best(max_vram_bytes, on_host)
     card = _CUDA.fullmatch(device)
     if card is None:
         raise DeviceError(f"{device!r} is no device; use auto, host or cuda:N")
@@ -51,9 +55,12 @@ def parse_bytes(text: str) -> int:
     return int(found[1]) * _UNITS[(found[2] or "").upper()]
 
 
-def _best(max_vram_bytes: int | None) -> Backend:
+def _best(max_vram_bytes: int | None, on_host: Callable[[str], None] | None) -> Backend:
     """Return the first card, opened, or the host."""
-    if card_count() == 0:
+    cards, why = find_cards()
+    if cards == 0:
+        if on_host is not None:
+            on_host(why)
         return HostBackend()
     try:
         return _card(0, max_vram_bytes).__enter__()
@@ -62,6 +69,8 @@ def _best(max_vram_bytes: int | None) -> Backend:
 
         log = logging.getLogger(__name__)
         log.warning("the card cannot be used, so this machine proves on its CPU: %s", error)
+        if on_host is not None:
+            on_host(str(error))
         return HostBackend()
 
 

@@ -28,7 +28,13 @@ class Proved(Struct, frozen=True):
 
 
 class Engine(Protocol):
-    """Proves, on one device. All calls come on one thread, always the same: device contexts belong to threads."""
+    """Proves, on one device. All calls come on one thread, always the same: device contexts belong to threads.
+
+    Attributes:
+        on_host: since `open`, of an engine that was to look for a card: why it took the host instead; else empty.
+    """
+
+    on_host: str
 
     def open(self) -> None:
         """Take the device; called again before each job if it failed, so it may heal.

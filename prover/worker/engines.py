@@ -22,11 +22,16 @@ KEYS_KEPT = 2
 
 
 class Groth16:
-    """Our own prover. Inputs ``zkey`` and ``wtns``; outputs ``proof`` and ``public``, as snarkjs writes them."""
+    """Our own prover. Inputs ``zkey`` and ``wtns``; outputs ``proof`` and ``public``, as snarkjs writes them.
+
+    Attributes:
+        on_host: why it took the host, where it was to look for a card.
+    """
 
     def __init__(self, device: str, *, max_vram_bytes: int | None = None) -> None:
         self._device = device
         self._max_vram_bytes = max_vram_bytes
+        self.on_host = ""
         self._backend: Backend | None = None
         self._keys: OrderedDict[tuple[int, ...], ZKey] = OrderedDict()
 
@@ -37,9 +42,13 @@ class Groth16:
             DeviceError: it is absent or cannot be used.
         """
         if self._backend is None:
-            backend = open_backend(self._device, max_vram_bytes=self._max_vram_bytes)
+            self.on_host = ""
+            backend = open_backend(self._device, max_vram_bytes=self._max_vram_bytes, on_host=self._took_host)
             backend.__enter__()
             self._backend = backend
+
+    def _took_host(self, why: str) -> None:
+        self.on_host = why
 
     def prove(self, work: Work) -> Proved:
         """Prove, and verify the proof before it is returned.

@@ -157,11 +157,13 @@ class Worker:
         return None
 
     def _say_device(self, state: DeviceState, detail: str = "") -> None:
-        news = DeviceNews(state=state, detail=clipped(detail))
+        on_host = next((engine.on_host for engine in self._engines.values() if engine.on_host), "")
+        ready = state is DeviceState.READY
+        news = DeviceNews(state=state, detail=clipped(detail), on_host=clipped(on_host) if ready else "")
         if news == self._device:
             return
         self._device = news
-        if state is DeviceState.READY:
+        if ready:
             log.info("worker.device_ready", device=self._config.device)
         self._send(news)
         self._tell()
@@ -290,6 +292,8 @@ class Worker:
             await asyncio.sleep(self._config.save_retry_s)
         log.info("worker.ended", job=ended.job, attempt=ended.attempt, code=ended.code, detail=ended.detail)
         self._running = None
+        if self._device.state is DeviceState.READY:
+            self._say_device(DeviceState.READY)  # the job may have lost the card, and taken the host instead
         self._tell()
         self._send(ended)
         if self._draining:

@@ -1,6 +1,7 @@
 """Workers as processes of their own: found, started, adopted, silent, killed. Only their engine is scripted."""
 
 import asyncio
+import functools
 import os
 import random
 import signal
@@ -25,7 +26,7 @@ from tests.agent.samples import EPOCHS, JOB
 from tests.agent.virtual_time import VirtualClock, eventually
 from tests.prover.scripted_engine import Control
 from wire import codec
-from wire.frames import NodeEvent, Stream
+from wire.frames import Level, NodeEvent, Stream
 from wire.jobs import Groth16Spec
 from wire.status import WorkerState
 from wire.worker import PONG_DEADLINE_S, DeviceNews, DeviceState, Greeting, Ping, Pong, Prove, Release
@@ -69,13 +70,19 @@ class Node:
 
     @asynccontextmanager
     async def running(
-        self, epoch: str = EPOCHS[0], *, argv: Argv | None = None, clock: Clock | None = None, spawn: bool = True
+        self,
+        epoch: str = EPOCHS[0],
+        *,
+        argv: Argv | None = None,
+        clock: Clock | None = None,
+        spawn: bool = True,
+        device: str = "host",
     ) -> AsyncIterator[DeviceWorker]:
         clock = clock or SystemClock()
         self.listener = Listener()
         self.outbox = await open_outbox(self.folder / "outbox.sqlite", epoch, clock, Bounds(bytes_max=1 << 20))
         self.worker = DeviceWorker(
-            "host",
+            device,
             self.directory,
             argv=(argv or self.argv) if spawn else None,
             environ={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -354,6 +361,42 @@ async def test_a_device_that_cannot_be_used_is_shown_as_down_with_the_reason(nod
         mended.set()
         await eventually(lambda: worker.reading().state is WorkerState.IDLE, "the mended device")
         assert worker.reading().detail == ""
+
+
+async def converse_of_one_that(
+    frames: list[DeviceNews], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    writer.write(codec.length_prefixed(Greeting(pid=1, device="auto", started_ms=1, version="9")))
+    for frame in frames:
+        writer.write(codec.length_prefixed(frame))
+    await reader.read()
+
+
+async def test_a_cards_worker_on_the_host_is_told_with_the_reason_once(node: Node) -> None:
+    why = "cuda:0: the driver is too old"
+    frames = [DeviceNews(state=DeviceState.READY, on_host=why)] * 2
+    fake = FakeProcess(node, functools.partial(converse_of_one_that, frames))
+    async with fake.listening(), node.running(spawn=False, device="cuda:0") as worker:
+        await eventually(lambda: worker.reading().on_host == why, "the reason")
+        assert worker.reading().state is WorkerState.IDLE, "it proves all the same"
+        event = await node.said("worker.on_host")
+        assert event.level is Level.ERROR
+        assert event.detail == f"the worker of cuda:0 proves on the CPU instead of its card: {why}"
+        events = await node.outbox.read(node.outbox.epoch, Stream.EVENTS, 0, 1000, 1 << 20)
+        assert [one.body.kind for one in events if isinstance(one.body, NodeEvent)].count("worker.on_host") == 1
+
+
+async def test_where_there_is_no_card_the_host_is_no_fault(node: Node) -> None:
+    frames = [
+        DeviceNews(state=DeviceState.READY, on_host="there is no NVIDIA driver"),
+        DeviceNews(state=DeviceState.UNUSABLE),
+    ]
+    fake = FakeProcess(node, functools.partial(converse_of_one_that, frames))
+    async with fake.listening(), node.running(spawn=False) as worker:
+        await node.said("worker.device_unusable")
+        assert worker.reading().on_host == ""
+        events = await node.outbox.read(node.outbox.epoch, Stream.EVENTS, 0, 1000, 1 << 20)
+        assert "worker.on_host" not in [one.body.kind for one in events if isinstance(one.body, NodeEvent)]
 
 
 async def test_a_worker_that_does_not_read_loses_the_connection(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.site import ESCAPES, HOSTILE, JOB, Site, asked_for, is_text_only, site_of
 from tests.browser.world import PHONE, WAIT_MS, World
 from tests.e2e.node_world import needs_node_world
-from tests.e2e.rig import until
+from tests.e2e.rig import PROVEWIRE, Process, until
 from tests.hub.ssh.sshd import make_key
 
 pytestmark = needs_node_world
@@ -71,6 +71,34 @@ def test_another_engine_is_seen_partition_by_partition_and_kept_when_it_is_gone(
         expect(panel).to_contain_text("2 of 4 partitions")
         site.cuzk.start()
         expect(panel).not_to_contain_text("does not run", timeout=SEEN_MS)
+
+
+def test_a_worker_on_the_cpu_in_place_of_its_card_is_told_loudly(hub: World) -> None:
+    """A real agent that keeps a worker for a card, and a real worker that finds none: this machine has no driver."""
+    agent = hub.rig.agent("gpu-8", PROVEWIRE_WORKERS="external")
+    agent.start(hub.hub, "--device", "cuda:0", "--token-file", str(hub.hub.enroll_token(hub.rig.folder)))
+    hub.hub.wait_node(agent.name)
+    argv = [*PROVEWIRE, "worker", "--device", "auto", "--dir", str(agent.folder / "workers" / "cuda-0")]
+    Process(hub.rig, "worker", argv, hub.rig.folder / "worker.log", {})
+    agent.wait_worker()
+    with hub.open() as watched:
+        row = watched.page.get_by_role("row").filter(has=watched.page.get_by_role("link", name="gpu-8", exact=True))
+        expect(row).to_contain_text("the worker of cuda:0 proves on the CPU instead of its card", timeout=SEEN_MS)
+        expect(row).to_contain_text("there is no NVIDIA driver on this machine")
+        expect(row.locator(".remedy")).to_contain_text("then end the worker there")
+        line = watched.page.locator(".banner").filter(has_text="proves on the CPU instead of the card (gpu-8)")
+        expect(line).to_contain_text("there is no NVIDIA driver on this machine")
+        row.get_by_role("link", name="gpu-8", exact=True).click()
+        expect(watched.page.locator(".verdict")).to_contain_text("proves on the CPU instead of its card")
+        expect(watched.page.locator(".top")).to_contain_text("there is no NVIDIA driver on this machine")
+        workers = watched.page.get_by_role("article", name="Our workers")
+        expect(workers).to_contain_text("cuda:0 idle on the CPU")
+        expect(workers).to_contain_text("It does not use its card: there is no NVIDIA driver")
+        expect(watched.page.locator("main")).to_contain_text("worker.on_host")
+    told = hub.hub.nodes()["gpu-8"]
+    assert told["sentence"]["state"] == "worker_on_host"
+    assert told["sentence"]["severity"] == "bad"
+    assert told["status"]["workers"][0]["on_host"].startswith("there is no NVIDIA driver")
 
 
 def test_charts_go_from_a_live_minute_to_ninety_days(site: Site) -> None:

@@ -66,6 +66,13 @@ def test_one_node_says_whether_its_cause_is_certain() -> None:
     assert "fallback proved 02:51  root@h:22" in told
 
 
+def test_a_worker_on_the_cpu_is_told_with_the_reason() -> None:
+    worker = {"device": "cuda:0", "state": "idle", "pid": 7, "detail": "", "on_host": "the package pycuda is missing"}
+    status = {"workers": [worker], "gpus": [], "engines": [], "host": None, "outbox": None}
+    told = one_node.lines(node() | {"status": status})
+    assert "  worker   cuda:0 idle, ON THE CPU instead of its card: the package pycuda is missing" in told
+
+
 def test_what_nodes_call_themselves_is_not_obeyed() -> None:
     evil = node(f"n{EVIL}", "bad", text=EVIL, cause=EVIL, remedy=EVIL)
     told = "\n".join([*lines([evil]), *one_node.lines(evil)])

@@ -126,6 +126,7 @@ STATUS: dict[str, Any] = {
     "workers": [
         {"device": "host", "state": "proving", "pid": 77, "detail": ""},
         {"device": "cuda:0", "state": "down", "pid": None, "detail": "the worker died (signal 9, Killed)"},
+        {"device": "cuda:1", "state": "idle", "pid": 78, "detail": "", "on_host": "the package pycuda is missing"},
     ],
     "jobs": [{"job": "01890a5d-aa", "attempt": 2, "phase": "msm_h", "done": 3, "total": 4, "elapsed_s": 61.0}],
     "outbox": {"events_held": 1007, "bytes_held": 123_400, "dropped": 7},
@@ -164,6 +165,8 @@ other    down  answered 1 s ago
          it does not run
 worker   proving  host    pid 77
 worker   down     cuda:0  the worker died (signal 9, Killed)
+worker   idle     cuda:1  pid 78
+         proves on the CPU instead of its card: the package pycuda is missing
 job      01890a5d-aa  attempt 2  msm_h  3/4  1 min 1 s
 outbox   1007 events held, 120.5 KiB: 7 events, 1000 readings
          dropped: 4 readings (age), 3 logs (size), 1 logs (age)

@@ -82,7 +82,11 @@ CARDS = st.builds(
     detail=st.text(max_size=20),
 )
 WORKERS = st.builds(
-    WorkerReading, device=st.just("host"), state=st.sampled_from(WorkerState), detail=st.text(max_size=20)
+    WorkerReading,
+    device=st.just("host"),
+    state=st.sampled_from(WorkerState),
+    detail=st.text(max_size=20),
+    on_host=st.just("") | st.text(max_size=20),
 )
 ENGINE_JOBS = st.builds(EngineJob, id=st.just("j"), kind=st.just("porep"), state=st.sampled_from(EngineJobState))
 ENGINES = st.builds(

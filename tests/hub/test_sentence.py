@@ -125,6 +125,25 @@ def test_a_driver_that_hangs_is_no_single_card() -> None:
     assert "reboot" in said.remedy
 
 
+def test_a_worker_on_the_cpu_in_place_of_its_card_says_why_and_what_to_do() -> None:
+    fallen = WorkerReading(device="cuda:0", state=WorkerState.IDLE, pid=47, on_host="the package pycuda is missing")
+    down = WorkerReading(device="cuda:1", state=WorkerState.DOWN)
+    said = sentence(facts(status=NodeStatus(workers=[fallen, down]), since={"worker_on_host": NOW_MS}))
+    assert said.state == "worker_on_host"
+    assert said.text.startswith("the worker of cuda:0 proves on the CPU instead of its card since ")
+    assert (said.severity, said.cause, said.since_ms) == (Severity.BAD, "the package pycuda is missing", NOW_MS)
+    assert "`kill 47`" in said.remedy
+    assert "`--device host`" in said.remedy
+    assert lights(facts(status=NodeStatus(workers=[fallen]))).proving.state is Proving.IDLE, "it does prove"
+    beside = NodeStatus(workers=[fallen, WorkerReading(device="cuda:1", state=WorkerState.PROVING, pid=48)])
+    assert sentence(facts(status=beside)).severity is Severity.WARN, "another card proves"
+
+
+def test_a_machine_without_a_card_proves_on_its_cpu_and_nothing_is_wrong() -> None:
+    host = NodeStatus(workers=[WorkerReading(device="host", state=WorkerState.IDLE, pid=1)])
+    assert sentence(facts(status=host)).severity is Severity.OK
+
+
 def test_an_engine_that_is_down_and_what_it_last_said_is_not_now() -> None:
     job = EngineJob(id="j", kind="porep")
     down = EngineReading(engine="cuzk", state=EngineState.DOWN, detail="start cuzk-daemon", jobs=(job,))

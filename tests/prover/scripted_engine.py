@@ -20,6 +20,8 @@ from wire.jobs import Output
 class Scripted:
     """See the module."""
 
+    on_host = ""
+
     def __init__(self, device: str, control: Path) -> None:
         self._device = device
         self._control = control

@@ -368,8 +368,9 @@ async def test_an_agent_that_does_not_read_loses_the_connection_and_nothing_else
 class Moody:
     """An engine whose device cannot be used at first."""
 
-    def __init__(self, problems: list[str]) -> None:
+    def __init__(self, problems: list[str], on_host: str = "") -> None:
         self._problems = problems
+        self.on_host = on_host
         self.watched = threading.Event()
 
     def open(self) -> None:
@@ -378,7 +379,9 @@ class Moody:
             raise DeviceError(self._problems.pop(0))
 
     def prove(self, work: Work) -> Proved:
-        raise NotImplementedError(work)
+        del work
+        self.on_host = "cuda:0: the card was lost"
+        raise DeviceError("cuda:0: the card was lost")
 
     def close(self) -> None:
         return
@@ -395,6 +398,17 @@ async def test_a_device_that_cannot_be_used_is_told_and_tried_again(directory: P
         ("unusable", "no memory"),
         ("ready", ""),
     ]
+
+
+async def test_an_engine_that_took_the_host_is_told_with_the_reason_also_after_a_job(directory: Path) -> None:
+    engine = Moody(["no memory"], on_host="cuda:0: the driver is too old")
+    async with serving(directory, {"groth16": lambda _device: engine}, "auto"), connected(directory) as (agent, _):
+        engine.watched.set()
+        news = [await agent.until(DeviceNews) for _ in range(3)]
+        assert [one.on_host for one in news] == ["", "", "cuda:0: the driver is too old"]
+        await agent.send(prove())
+        assert (await agent.until(DeviceNews)).on_host == "cuda:0: the card was lost"
+        assert (await agent.until(Ended)).code == 5
 
 
 async def test_every_connection_learns_how_the_device_is(directory: Path, control: Control) -> None:

@@ -312,6 +312,15 @@ AGENT_FRAMES: dict[str, AgentFrame] = {
             ssh=SshHint(port=22022, user="prover", host_keys=("ssh-ed25519 AAAA",), address="203.0.113.5")
         ),
     ),
+    "status.on_host": Status(
+        status_seq=7,
+        full=False,
+        time_ms=NOW_MS,
+        monotonic_ns=NOW_NS,
+        status=NodeStatus(
+            workers=[WorkerReading(device="cuda:0", state=WorkerState.IDLE, pid=4321, on_host="the driver is too old")]
+        ),
+    ),
     "status.changes": Status(
         status_seq=5, full=False, time_ms=NOW_MS, monotonic_ns=NOW_NS, status=NodeStatus(), changes=CHANGES
     ),
@@ -390,6 +399,7 @@ FROM_WORKER: dict[str, FromWorker] = {
     "greeting.idle": Greeting(pid=4321, device="cuda:0", started_ms=NOW_MS, version="0.1.0"),
     "device": DeviceNews(state=DeviceState.READY),
     "device.unusable": DeviceNews(state=DeviceState.UNUSABLE, detail="no C++ compiler"),
+    "device.on_host": DeviceNews(state=DeviceState.READY, on_host="cuda:0: the driver is too old"),
     "progress": _PROGRESS,
     "ended": Ended(job=JOB, attempt=1, code=0, outputs=[OUTPUT], timings_ms={"msm": 12.5}),
     "ended.failed": Ended(job=JOB, attempt=1, code=5, detail="out of device memory"),

@@ -22,7 +22,7 @@ from tests.hub.rig import FakeClock
 from tests.hub.test_registry import a_hello, an_agent
 from wire.readings import GpuReading, GpuState
 from wire.reasons import Reason
-from wire.status import NodeStatus, OutboxReading
+from wire.status import NodeStatus, OutboxReading, WorkerReading, WorkerState
 
 LIMITS = {rule: declared.limits for rule, declared in RULES.items()}
 NODE = "01900000-0000-7000-8000-000000000001"
@@ -110,6 +110,18 @@ async def test_the_worst_card_is_told_with_those_like_it(world: World) -> None:
     world.says(gpus=[degraded, *lost])
     fact = (await world.bad())[Rule.GPU_FAULT]
     assert fact.detail.endswith("GPU 3, GPU 5 lost: fell off the bus")
+
+
+async def test_a_card_that_its_worker_does_not_use_is_faulty_whatever_it_says_of_itself(world: World) -> None:
+    worker = WorkerReading("cuda:0", WorkerState.IDLE, 1, on_host="the package pycuda is missing")
+    world.says(gpus=[gpu()], workers=[worker])
+    fact = (await world.bad())[Rule.GPU_FAULT]
+    assert fact.cause == "worker_on_host"
+    assert fact.detail.endswith(
+        "the worker of cuda:0 proves on the CPU instead of its card: the package pycuda is missing"
+    )
+    world.says(gpus=[gpu()], workers=[WorkerReading("cuda:0", WorkerState.IDLE, 1)])
+    assert Rule.GPU_FAULT not in await world.bad()
 
 
 async def test_heat_and_brakes(world: World) -> None:

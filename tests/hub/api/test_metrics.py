@@ -62,7 +62,10 @@ async def test_a_nodes_series_are_there_while_it_is_heard_and_then_vanish(web: W
         picture = NodeStatus(
             host=HostReading(cpu_used_ratio=0.5, memory_used_bytes=None),
             gpus=[GpuReading("GPU-1", memory_used_bytes=7)],
-            workers=[WorkerReading("host", WorkerState.DOWN)],
+            workers=[
+                WorkerReading("cuda:1", WorkerState.DOWN),
+                WorkerReading("cuda:0", WorkerState.IDLE, on_host="why"),
+            ],
         )
         await connection.status(picture)
         await connection.until(Heard)
@@ -71,6 +74,7 @@ async def test_a_nodes_series_are_there_while_it_is_heard_and_then_vanish(web: W
         assert ("provewire_node_memory_used_bytes", label) not in samples  # unknown is no 0
         assert samples["provewire_node_gpu_memory_used_bytes", (("gpu", "GPU-1"), ("node", peer.id))] == 7
         assert samples["provewire_node_workers_down", label] == 1
+        assert samples["provewire_node_workers_on_host", label] == 1
         assert samples["provewire_sessions", ()] == 1
     await web.ask("DELETE", f"/api/v1/nodes/{peer.id}")
     assert not [name for name, labels in await scrape(web) if ("node", peer.id) in labels]

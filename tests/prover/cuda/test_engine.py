@@ -28,7 +28,8 @@ def test_a_card_that_failed_is_opened_anew_for_the_next_job(monkeypatch: pytest.
     driver = SimulatedDriver()
     asked: list[tuple[str, int | None]] = []
 
-    def open_card(device: str, *, max_vram_bytes: int | None = None) -> DeviceBackend:
+    def open_card(device: str, *, max_vram_bytes: int | None = None, on_host: object = None) -> DeviceBackend:
+        assert on_host is not None
         asked.append((device, max_vram_bytes))
         return DeviceBackend(3, driver, NamedImages(), max_vram_bytes=max_vram_bytes)
 

@@ -85,6 +85,36 @@ def test_a_card_without_pycuda_is_one_sentence_and_auto_falls_back_loudly(tmp_pa
     assert (tmp_path / "proof.json").exists()
 
 
+@pytest.mark.skipif(has_pycuda(), reason="PyCUDA is installed")
+@pytest.mark.parametrize(
+    ("cards", "why"),
+    [
+        ("1", "the package pycuda is missing"),
+        ("0", "no CUDA-capable device is detected (100)"),
+        (None, "no NVIDIA driver"),
+    ],
+)
+def test_a_worker_that_falls_back_knows_why(driver: Path, cards: str | None, why: str) -> None:
+    """As its agent is told: with a card, with a driver that finds none, without a driver."""
+    script = (
+        "from prover.worker.engines import engines; engine = engines()['groth16']('auto'); "
+        "engine.open(); print(engine.on_host); engine.close()"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("CUDA", "PROVEWIRE"))}
+    if cards is not None:
+        environment |= {"LD_LIBRARY_PATH": str(driver), "FAKE_CUDA_DEVICES": cards}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert why in done.stdout
+
+
 def test_headers_are_of_the_drivers_version() -> None:
     assert headers_of((13, 1)) == ["nvidia-cuda-runtime==13.1.*", "nvidia-cuda-profiler-api"]
     assert headers_of((12, 4)) == ["nvidia-cuda-runtime-cu12==12.4.*", "nvidia-cuda-profiler-api-cu12"]

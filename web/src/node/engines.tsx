@@ -43,11 +43,13 @@ export function Engines({ node, jobs }: { node: Node; jobs: ReadonlyMap<string, 
           <ul class="plain">
             {status.workers.map((worker) => (
               <li key={worker.device}>
-                <State severity={WORKER_KINDS[worker.state] ?? "bad"}>
+                <State severity={worker.on_host === "" ? (WORKER_KINDS[worker.state] ?? "bad") : "bad"}>
                   {visibleLine(worker.device)} {worker.state}
+                  {worker.on_host !== "" && " on the CPU"}
                 </State>{" "}
                 {worker.pid !== null && <span class="muted number">process {worker.pid}</span>}
                 {worker.detail !== "" && <p class="says">{visibleLine(worker.detail)}</p>}
+                {worker.on_host !== "" && <p class="says">It does not use its card: {visibleLine(worker.on_host)}</p>}
               </li>
             ))}
           </ul>
