@@ -1,10 +1,13 @@
 """What is wrong with the fleet, for somebody who has just been woken: few lines, the worst first; pure.
 
 Nodes that suffer alike are one line: the verdict, how many, since when, and what to do. What is wrong on the hub's own
-side stands before what is wrong at nodes, for it may be the reason of all of it; that it is, is never said as certain.
+side and may be the reason of all of it stands first; that it is, is never said as certain. Then come nodes that are
+lost, and directly below why nobody can look at them, where many ways in are broken for one cause; then what else keeps
+nodes from proving. Ways in that are broken to nodes that are heard harm no proof yet, and stand below that.
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from msgspec import Struct
 
@@ -44,6 +47,22 @@ VERDICTS = {
 }
 """A trouble of many nodes in a few words; others are said by their name."""
 OURS = frozenset({"hub_is_older"})
+LOST = frozenset(
+    {
+        "lost",
+        "agent_dead",
+        "agent_stuck",
+        "cut_off",
+        "node_gone",
+        "node_stuck",
+        "firewalled",
+        "name_gone",
+        "port_reused",
+    }
+)
+"""Names of what `hub.losses` says of a node that is lost and was not stopped."""
+SILENCING = frozenset({Cause.NETWORK_UNREACHABLE, Cause.OUT_OF_DESCRIPTORS})
+"""Causes on this side that may keep agents away too: nodes do not dial in by the hub's keys, names or ssh."""
 
 
 class Line(Struct, frozen=True, kw_only=True):
@@ -80,8 +99,10 @@ def banner(
         incidents: ways in by ssh that are broken for one cause.
         problems: what is wrong on the hub's own side of ssh.
     """
-    lines = [_incident(incident, problems) for incident in incidents]
+    lost = {node_id for node_id, node in ailing.items() if any(trouble.state in LOST for trouble in node.troubles)}
+    lines = [_incident(incident, problems, lost) for incident in incidents]
     causes = {incident.cause for incident in incidents}
+    blind = {incident.cause.value for incident in incidents if not lost.isdisjoint(incident.nodes)}
     lines += [_problem(problem) for problem in problems if problem.over_ms is None and problem.cause not in causes]
     told = {node_id for incident in incidents for node_id in incident.nodes}
     groups: dict[str, list[tuple[str, Ailing, Trouble]]] = {}
@@ -95,7 +116,21 @@ def banner(
         many = len(group) >= max(NODES_MIN, fleet * FLEET_SHARE)
         if severity is Severity.BAD or (severity is Severity.WARN and many):
             lines.append(_group(state, group, fleet, severity))
-    return sorted(lines, key=lambda line: (-line.severity, not line.ours, -len(line.nodes), line.state))[:LINES_MAX]
+    ways = {cause.value for cause in causes}
+    return sorted(lines, key=lambda line: (-line.severity, _place(line, ways, blind), -len(line.nodes), line.state))[
+        :LINES_MAX
+    ]
+
+
+def _place(line: Line, ways: AbstractSet[str], blind: AbstractSet[str]) -> int:
+    """Where a line stands among those of its severity: what somebody has to know before the next."""
+    if line.ours and (line.state not in ways or line.state in SILENCING):
+        return 0
+    if line.state in LOST:
+        return 1
+    if line.state in ways:
+        return 2 if line.state in blind else 4
+    return 3
 
 
 def _each_once(troubles: Sequence[Trouble]) -> list[Trouble]:
@@ -124,8 +159,16 @@ def _group(state: str, group: Sequence[tuple[str, Ailing, Trouble]], fleet: int,
     )
 
 
-def _incident(incident: Incident, problems: Sequence[Problem]) -> Line:
-    """Many ways in with one cause; the hub's own trouble of that cause is the likeliest reason."""
+def _incident(incident: Incident, problems: Sequence[Problem], lost: AbstractSet[str]) -> Line:
+    """Many ways in with one cause; the hub's own trouble of that cause is the likeliest reason.
+
+    Args:
+        incident: what they have in common.
+        problems: what is wrong on the hub's own side.
+        lost: nodes that are lost, of which the hub would learn more by those ways.
+    """
+    unseen = len(lost & set(incident.nodes))
+    them = "" if unseen == 0 else f"; {unseen} of them {'is' if unseen == 1 else 'are'} lost and cannot be looked at"
     then = [problem for problem in problems if problem.explains(incident.since_ms)]
     own = next((problem for problem in then if problem.cause is incident.cause), None)
     beside = own or next(iter(then), None)
@@ -138,7 +181,7 @@ def _incident(incident: Incident, problems: Sequence[Problem]) -> Line:
         remedy = incident.remedy
     return Line(
         state=incident.cause.value,
-        headline=incident.headline,
+        headline=f"{incident.headline}{them}",
         cause=cause,
         remedy=remedy,
         severity=Severity.BAD,

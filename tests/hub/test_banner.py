@@ -67,18 +67,34 @@ def test_many_warnings_alike_are_a_line() -> None:
     assert banner(ailing(3, trouble("disk_filling", severity=Severity.WARN)), fleet=60, incidents=[], problems=[]) == []
 
 
-def test_the_hubs_own_side_stands_first_and_is_only_probably_the_reason() -> None:
+def test_ways_in_to_nodes_that_are_heard_stand_below_nodes_that_do_not_prove() -> None:
     broken = trouble("fallback_broken", severity=Severity.WARN)
     lines = banner(
-        {**ailing(5, broken), "y": Ailing("y", (trouble(),))},
-        fleet=6,
+        {**ailing(5, broken), "y": Ailing("y", (trouble(),)), "z": Ailing("z", (trouble("gpu_lost"),))},
+        fleet=7,
         incidents=[incident(problems=(REPLACED,))],
         problems=[REPLACED],
     )
-    assert [line.state for line in lines] == ["identity_refused", "agent_dead"], "told once, and first"
-    first = lines[0]
-    assert first.cause == f"probably this side: {REPLACED.sentence}"
-    assert (first.remedy, first.certain, first.ours) == (REPLACED.remedy, False, True)
+    assert [line.state for line in lines] == ["agent_dead", "gpu_lost", "identity_refused"], "told once"
+    last = lines[-1]
+    assert last.cause == f"probably this side: {REPLACED.sentence}"
+    assert (last.remedy, last.certain, last.ours) == (REPLACED.remedy, False, True)
+    assert last.headline == incident().headline
+
+
+def test_why_lost_nodes_cannot_be_looked_at_stands_directly_below_them() -> None:
+    nodes = {**ailing(2, trouble("lost", certain=False)), "z": Ailing("z", (trouble("gpu_lost"),))}
+    lines = banner(nodes, fleet=6, incidents=[incident(problems=(REPLACED,))], problems=[REPLACED])
+    assert [line.state for line in lines] == ["lost", "identity_refused", "gpu_lost"]
+    assert lines[1].headline == f"{incident().headline}; 2 of them are lost and cannot be looked at"
+
+
+def test_what_on_this_side_may_keep_agents_away_stands_first() -> None:
+    cause = Cause.NETWORK_UNREACHABLE
+    down = msgspec.structs.replace(incident(cause=cause), ours=True)
+    nodes = {**ailing(5, trouble("lost")), "y": Ailing("y", (trouble("hub_is_older"),))}
+    lines = banner(nodes, fleet=6, incidents=[down], problems=[])
+    assert [line.state for line in lines] == ["network_unreachable", "hub_is_older", "lost"]
 
 
 def test_another_problem_at_the_same_time_is_no_reason() -> None:
