@@ -2,6 +2,8 @@
 
 import argparse
 
+DAEMON = True
+"""Its log never holds it up."""
 HELP = "run this node's agent: dial out to the hub, push what the node does, have proofs made"
 
 

@@ -4,6 +4,8 @@ import argparse
 from pathlib import Path
 
 SETUP_LINK = "setup-link"
+DAEMON = True
+"""Its log never holds it up."""
 HELP = "run the hub: agents' sessions, jobs, store, REST and the live page"
 
 

@@ -19,8 +19,12 @@ JOURNAL = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (log
 JOURNAL_DEBUG = 7
 
 
-def configure() -> None:
+def configure(*, daemon: bool = False) -> None:
     """Set up structlog and route the standard library's records through it.
+
+    Args:
+        daemon: never let who logs wait for who reads (`cli.log_writer`). A command that a person waits for writes at
+            once instead, so that its lines stand in order with what else it says.
 
     Raises:
         UsageError: an environment variable holds something else than it may.
@@ -57,7 +61,7 @@ def configure() -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _writer() if daemon else logging.StreamHandler(sys.stderr)
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared,
         processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
@@ -68,6 +72,22 @@ def configure() -> None:
     root.setLevel(LEVELS[level_name])
     for chatty in ("websockets", "aiohttp.access", "alembic", "asyncio"):
         logging.getLogger(chatty).setLevel(max(LEVELS[level_name], logging.WARNING))
+
+
+def flush() -> None:
+    """Have everything written that was said so far, as far as somebody reads it."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+
+
+def _writer() -> logging.Handler:
+    """The handler of a daemon."""
+    from cli.log_writer import LogWriter  # noqa: PLC0415 - of daemons only
+
+    try:
+        return LogWriter(sys.stderr.fileno())
+    except (OSError, ValueError):  # no file at all
+        return logging.StreamHandler(sys.stderr)
 
 
 def for_journal(stream: str) -> bool:

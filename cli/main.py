@@ -5,9 +5,12 @@ it imports its side inside ``run``, so that ``provewire verify`` loads no web se
 """
 
 import argparse
+import errno
 import importlib
+import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any, NoReturn, Protocol, cast
 
 from cli.errors import (
@@ -51,6 +54,12 @@ COMMANDS = {
     "demo": "cli.demo",
 }
 """Subcommand to module, in the order of ``--help``."""
+
+
+STARVED = (
+    "this process has no file descriptor left, or the machine has none; raise the limit (`ulimit -n`, LimitNOFILE= of "
+    "the unit) or end what holds so many"
+)
 
 
 class Command(Protocol):
@@ -129,12 +138,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = parser_for(known).parse_args(arguments)
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else EXIT_USAGE
+    except (OSError, ImportError) as error:
+        return report(error)
+    logs: ModuleType | None = None
     try:
         command = load(args.command)
         if getattr(command, "LOGS", True):
-            from cli import logs  # noqa: PLC0415 - structlog takes as long to load as a small proof
-
-            logs.configure()
+            logs = importlib.import_module("cli.logs")  # structlog takes as long to load as a small proof
+            logs.configure(daemon=getattr(command, "DAEMON", False))
         return command.run(args)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -143,6 +154,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return EXIT_OK
     except Exception as error:  # noqa: BLE001 - the outermost line of the process: each class becomes its exit code
+        if logs is not None:
+            logs.flush()
         return report(error)
 
 
@@ -155,11 +168,27 @@ def report(error: Exception) -> int:
     if isinstance(code, int):
         print(f"provewire: {error}", file=sys.stderr)
         return code
+    if starved(error):
+        print(f"provewire: {STARVED}", file=sys.stderr)
+        return EXIT_INTERNAL
     import traceback  # noqa: PLC0415 - only for internal faults
 
     traceback.print_exception(error)
     print(f"provewire: internal fault: {type(error).__name__}: {error}", file=sys.stderr)
     return EXIT_INTERNAL
+
+
+def starved(error: BaseException) -> bool:
+    """Whether it comes of having no file descriptor left, which shows in whatever was being opened just then."""
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, OSError) and found.errno in {errno.EMFILE, errno.ENFILE}:
+            return True
+        # A library that cannot be opened is an import that failed, and says why in words only.
+        if isinstance(found, ImportError) and os.strerror(errno.EMFILE) in str(found):
+            return True
+        found = found.__cause__ or found.__context__
+    return False
 
 
 if __name__ == "__main__":

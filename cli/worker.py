@@ -3,6 +3,8 @@
 import argparse
 import re
 
+DAEMON = True
+"""Its log never holds it up."""
 HELP = "prove on one device for the agent of this node (started by the agent, or by its own unit)"
 DEVICE = re.compile(r"auto|host|cuda:[0-9]{1,3}")
 

@@ -8,7 +8,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "log-events.md"
-SECTIONS = {"Hub": ("hub",), "Agent": ("agent",), "Worker": ("prover",)}
+SECTIONS = {"Every process": ("cli",), "Hub": ("hub",), "Agent": ("agent",), "Worker": ("prover",)}
+MANY = 10
+"""Events that a side has at least, so that the reading itself is seen to work."""
 WRITERS = {"debug", "info", "warning", "error", "exception", "critical"}
 LOGGERS = {"log", "_log", "logger"}
 UNDECLARED = {"exc_info"}
@@ -67,7 +69,7 @@ def row(event: str, levels: set[str], fields: set[str]) -> list[str]:
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_event_is_told_as_the_source_has_it(section: str) -> None:
     events = written(SECTIONS[section])
-    assert len(events) > 10
+    assert len(events) > (0 if section == "Every process" else MANY)
     rows = told(section)
     for event, (levels, fields) in events.items():
         assert event in rows, f"docs/log-events.md, {section}: {' | '.join(row(event, levels, fields))} is not told"
@@ -83,7 +85,7 @@ def test_every_event_says_what_it_means_and_what_to_do(section: str) -> None:
 
 
 def test_nothing_else_logs() -> None:
-    assert written(("cli", "kernels", "wire")) == {}
+    assert written(("kernels", "wire")) == {}
 
 
 def test_a_field_that_everything_may_carry_is_explained() -> None:

@@ -6,11 +6,14 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.logs import Prefixed
+from tests.e2e.rig import until
 
 SAY = """
 import structlog
@@ -59,3 +62,84 @@ def test_levels_are_those_of_syslog(level: int, number: int) -> None:
     handler.setFormatter(Prefixed(logging.Formatter("%(message)s")))
     handler.handle(logging.LogRecord("n", level, "p", 1, "one\ntwo", None, None))
     assert stream.getvalue() == f"<{number}>one\n<{number}>two\n"
+
+
+# --- a daemon's log, which nobody reads
+
+DAEMON = """
+import sys, time
+import structlog
+from cli import logs
+logs.configure(daemon=True)
+log = structlog.get_logger("here")
+print("begun", flush=True)
+slowest_s = 0.0
+for number in range(int(sys.argv[1])):
+    began_s = time.perf_counter()
+    log.info("said", number=number, text="x" * 500)
+    slowest_s = max(slowest_s, time.perf_counter() - began_s)
+print(slowest_s, flush=True)
+sys.stdin.readline()
+log.info("after")
+"""
+
+
+def daemon_of(lines: int) -> "subprocess.Popen[str]":
+    """A process whose standard error is a pipe that nobody reads, yet."""
+    argv = [sys.executable, "-c", DAEMON, str(lines)]
+    return subprocess.Popen(
+        argv,
+        text=True,
+        env={**os.environ, "PROVEWIRE_LOG": "json", "JOURNAL_STREAM": ""},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+@pytest.mark.parametrize("lines", [1000, 20_000], ids=["all wait", "too many to wait"])
+def test_who_logs_never_waits_for_who_reads_and_what_was_left_out_is_counted(lines: int) -> None:
+    with daemon_of(lines) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "begun\n"
+        slowest_s = float(process.stdout.readline())  # comes although the pipe has long been full
+        assert slowest_s < 2.0
+        read: list[dict[str, Any]] = []
+        begun = threading.Thread(target=lambda: read.extend(map(json.loads, process.stderr or ())))
+        begun.start()
+        until(lambda: len(read) >= 1000, "the lines")
+        if lines > 1000:
+            until(lambda: any(line["event"] == "log.left_out" for line in read), "the count")
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.wait(20) == 0
+        begun.join(20)
+    numbers = [line["number"] for line in read if line["event"] == "said"]
+    assert numbers == list(range(len(numbers))), "the oldest, in their order"
+    left_out = sum(line["lines"] for line in read if line["event"] == "log.left_out")
+    assert len(numbers) + left_out == lines
+    assert (left_out > 0) == (lines > 1000)
+    assert read[-1]["event"] == "after", "written at the end of the process"
+
+
+def test_a_process_whose_log_nobody_reads_ends() -> None:
+    with daemon_of(20_000) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        process.stdout.readline()
+        process.stdout.readline()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.wait(20) == 0
+
+
+def test_a_reader_that_is_gone_harms_nobody() -> None:
+    with daemon_of(1000) as process:
+        assert process.stderr is not None
+        assert process.stdin is not None
+        process.stderr.close()
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.wait(20) == 0

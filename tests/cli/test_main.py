@@ -1,12 +1,14 @@
 """The command as a user meets it: help, usage errors, exit codes."""
 
+import errno
+import os
 import subprocess
 import sys
 
 import pytest
 
 from cli.errors import EXIT_INTERNAL, EXIT_UNREACHABLE, EXIT_USAGE, Unreachable, UsageError
-from cli.main import COMMANDS, main, report
+from cli.main import COMMANDS, STARVED, main, report, starved
 
 
 def test_help_names_every_subcommand_and_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,3 +64,25 @@ def test_the_users_mistakes_are_told_apart_from_ours(capsys: pytest.CaptureFixtu
 def test_the_version_is_the_distributions() -> None:
     done = subprocess.run([sys.executable, "-m", "cli.main", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("provewire 0.")
+
+
+def test_a_process_without_descriptors_says_so_in_one_line_and_ends() -> None:
+    """The interpreter itself needs some; with so few an agent comes as far as its loop."""
+    script = (
+        "import resource, sys; from cli.main import main; resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8)); "
+        "sys.exit(main(['agent', '--hub', 'http://127.0.0.1:1', '--local', 'off', '--device', 'host']))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == EXIT_INTERNAL
+    assert f"provewire: {STARVED}\n" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_descriptors_are_missed_wherever_something_was_opened() -> None:
+    hidden = RuntimeError("Cannot close a running event loop")
+    hidden.__context__ = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    library = ImportError("libz.so.1: cannot open shared object file: Too many open files")
+    assert starved(OSError(errno.ENFILE, "x"))
+    assert starved(hidden)
+    assert starved(library)
+    assert not starved(OSError(errno.ENOSPC, "x"))
