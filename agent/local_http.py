@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 import structlog
 
 from agent.clock import Clock
+from agent.faults import FAULTS
 
 log = structlog.get_logger(__name__)
 
@@ -140,8 +141,9 @@ class LocalHttp:
         request = Request(target.path, query, host[1] or host[2] or "", over_unix)
         try:
             answer = self._handler(request)
-        except Exception:
+        except Exception:  # outermost line of a request: it is answered all the same
             log.exception("local.fault", path=request.path)
+            FAULTS["local"] += 1
             answer = _refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
         return answer.encode(with_body=asked[1] == "GET")
 

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from agent.board import Board
 from agent.clock import Clock
+from agent.faults import FAULTS
 from agent.local_status import is_healthy
 from agent.logs.shipper import LogCounts
 from agent.outbox import Outbox
@@ -151,6 +152,8 @@ class _Scrape:
         workers = [worker.state for worker in parts.board.workers()]
         counts = {(state.value,): float(workers.count(state)) for state in WorkerState}
         yield _gauge("workers", "Workers by state.", counts.items(), ("state",))
+        faults = {(part,): float(count) for part, count in FAULTS.items()}
+        yield _counter("internal_faults", "Bugs; the log has each with its cause.", faults.items(), ("part",))
 
     def _hub(self) -> "Iterator[Metric]":
         view = self._parts.view

@@ -13,7 +13,7 @@ class Faults:
         self._counts: Counter[str] = Counter()
 
     def count(self, part: str) -> None:
-        """Note one fault of ``part``: ``alerts``, ``request``, ``web``, ``session``, ``ssh`` or ``store``."""
+        """Note one fault of ``part``: one of `PARTS`."""
         with self._lock:
             self._counts[part] += 1
 
@@ -25,4 +25,4 @@ class Faults:
 
 FAULTS = Faults()
 """Of this process, as its log is one."""
-PARTS = ("alerts", "request", "session", "ssh", "store", "web")
+PARTS = ("alerts", "recovery", "request", "session", "ssh", "store", "web")

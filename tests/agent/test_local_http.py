@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.faults import FAULTS
 from agent.local_http import HEAD_BYTES_MAX, Answer, LocalHttp, Request
 from tests.agent.virtual_time import VirtualClock
 
@@ -87,7 +88,9 @@ async def test_head_is_answered_without_a_body(path: Path) -> None:
     ],
 )
 async def test_what_is_no_request_is_refused(path: Path, echo: Echo, raw: bytes, status: int) -> None:
+    before = FAULTS["local"]
     answer = await say(path, raw)
+    assert FAULTS["local"] - before == (status == 500)
     assert answer.startswith(b"HTTP/1.1 %d " % status)
     assert b"fault of ours" not in answer
     assert len(echo.requests) == (status == 500)

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from agent.backoff import Fault, Kind
 from agent.board import Board
+from agent.faults import FAULTS, PARTS
 from agent.logs.limits import Reason
 from agent.logs.shipper import LogCounts
 from agent.metrics import STALE_S, LoopLag, Parts, render
@@ -212,6 +213,12 @@ async def test_an_engine_that_cannot_be_read_shows_its_state_alone(agent: Agent)
     agent.board.engines = [msgspec.structs.replace(reading, state=EngineState.DOWN)]
     assert agent.value("engine_state", engine="cuzk", state="down") == 1
     assert agent.value("engine_queued", engine="cuzk") is None
+
+
+async def test_faults_of_ours_are_counted_by_part(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FAULTS, "local", 3)
+    assert agent.value("internal_faults_total", part="local") == 3
+    assert {dict(labels)["part"] for name, labels in agent.samples() if name == "internal_faults_total"} == set(PARTS)
 
 
 async def test_workers_by_state(agent: Agent) -> None:

@@ -4,6 +4,7 @@ import structlog
 
 from agent.board import Board
 from agent.clock import Clock
+from agent.faults import FAULTS
 from agent.outbox import Outbox
 from agent.sensors.cuzk.sensor import CuzkSensor
 from wire.engines import EngineState
@@ -23,6 +24,7 @@ async def read_engines(board: Board, sensor: CuzkSensor, *, outbox: Outbox, cloc
         try:
             report = await sensor.read()
         except Exception as error:  # whoever listens on that port must not be able to end the agent
+            FAULTS["engine"] += 1
             if not broken:
                 log.exception("engine.sensor_failed")
             broken, report = True, sensor.broke(error)
