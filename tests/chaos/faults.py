@@ -4,6 +4,7 @@ Every kind comes once before any comes again, in an order the seed decides; the 
 that the faults are a Poisson process. At most one at a time for each target.
 """
 
+import contextlib
 import functools
 import os
 import random
@@ -15,8 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-
-import psutil
 
 from tests.chaos.fleet import Fleet, Machine
 from tests.chaos.line import DOWN, UP, FaultyLine
@@ -222,8 +221,35 @@ class Blows:
         return functools.partial(os.kill, pid, signal.SIGCONT)
 
     def disk(self, trouble: str, value: int) -> Heal:
-        setattr(self.machine.disk.control, trouble, value)
-        return functools.partial(setattr, self.machine.disk.control, trouble, 0)
+        control = self.machine.disk.control
+        setattr(control, trouble, value)
+
+        def heal() -> None:
+            setattr(control, trouble, 0)
+            as_systemd_would(self.machine)
+
+        return heal
+
+    def descriptors_taken(self) -> Heal:
+        """The process may open almost nothing more."""
+        pid = self.machine.pid
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        highest = max((int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()), default=0)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + DESCRIPTORS_SPARE, limits[1]))
+
+        def heal() -> None:
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+            as_systemd_would(self.machine)
+
+        return heal
+
+
+def as_systemd_would(machine: Machine) -> None:
+    """Start a daemon anew that ended by itself: one that finds its disk full, or no descriptor, while it begins."""
+    process = machine.daemon.process
+    if process is not None and not process.running:
+        machine.restart()
 
 
 def of_machine(fleet: Fleet, machine: Machine, rng: random.Random, chaos: Chaos, hits: tuple[str, ...]) -> list[Fault]:
@@ -236,28 +262,16 @@ def of_machine(fleet: Fleet, machine: Machine, rng: random.Random, chaos: Chaos,
         ("frozen (SIGSTOP)", on.frozen),
         ("disk full", functools.partial(on.disk, "full", 1)),
         ("disk slow", functools.partial(on.disk, "sync_us", SLOW_SYNC_US)),
-        ("no descriptor left", functools.partial(descriptors_taken, machine)),
+        ("no descriptor left", on.descriptors_taken),
         ("wall clock an hour ahead", functools.partial(on.disk, "ahead_s", HOUR_S)),
         ("wall clock an hour behind", functools.partial(on.disk, "ahead_s", -HOUR_S)),
     ]
-    return [Fault(machine.name, name, begin, hits) for name, begin in kinds]
 
+    def begun(begin: Callable[[], Heal]) -> Heal:
+        as_systemd_would(machine)
+        return begin()
 
-def descriptors_taken(machine: Machine) -> Heal:
-    """The process may open almost nothing more. One that ends of it while it begins is started anew, as by systemd."""
-    pid = machine.pid
-    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    highest = max(int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir())
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + DESCRIPTORS_SPARE, limits[1]))
-
-    def heal() -> None:
-        process = machine.daemon.process
-        if process is not None and not process.running:
-            machine.restart()
-        elif psutil.pid_exists(pid):
-            resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
-
-    return heal
+    return [Fault(machine.name, name, functools.partial(begun, begin), hits) for name, begin in kinds]
 
 
 def of_worker(machine: Machine, chaos: Chaos) -> list[Fault]:

@@ -6,6 +6,7 @@ wants: each write wholly, in part (whole sectors of it from its beginning), or n
 of names the first few, in their order. `Cut.LEAST` leaves none of the rest, `Cut.TORN` what its seed wants.
 """
 
+import contextlib
 import ctypes
 import enum
 import mmap
@@ -191,7 +192,9 @@ class LossyDisk:
 
     def __exit__(self, *_: object) -> None:
         del self.control
-        self._map.close()
+        # What a failed run still holds would hide why it failed.
+        with contextlib.suppress(BufferError):
+            self._map.close()
 
     # --- crash points ---
 

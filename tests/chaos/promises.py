@@ -109,6 +109,7 @@ def at_rest(fleet: Fleet) -> bool:
             or status["hub"]["session"] != nodes[machine.name]["session"]
             or nodes[machine.name]["state"] != "online"
             or status["jobs"]
+            or any(status["streams"][stream]["events"] for stream in ("events", "jobs"))
             or [worker["state"] for worker in status["workers"]] != ["idle"]
             or machine.workers() != [status["workers"][0]["pid"]]
             or any((machine.daemon.folder / "workers" / "host" / "ended").iterdir())
