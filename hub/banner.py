@@ -27,7 +27,7 @@ VERDICTS = {
     "firewalled": "lost: probably a firewall is in between",
     "name_gone": "lost: the name is not resolved",
     "port_reused": "lost: another host answers at the address",
-    "lost": "lost, cause not known yet",
+    "lost": "lost, cause not known",
     "stopped": "stopped on purpose",
     "gpu_lost": "GPU lost",
     "gpu_absent": "GPU not listed any more",
@@ -146,11 +146,12 @@ def _group(state: str, group: Sequence[tuple[str, Ailing, Trouble]], fleet: int,
     begun = [one.since_ms for *_, one in group if one.since_ms is not None]
     causes = {one.cause for *_, one in group}
     alike = len(causes) == 1
+    one_remedy = len(group) == 1 or (alike and len({one.remedy for *_, one in group}) == 1)
     return Line(
         state=state,
         headline=f"{len(group)} of {fleet} nodes: {VERDICTS.get(state, state.replace('_', ' '))} ({names}{more})",
         cause=trouble.cause if alike else f"{first.name}: {trouble.cause}",
-        remedy=trouble.remedy if len(group) == 1 or alike else f"{first.name}: {trouble.remedy} Likewise the others.",
+        remedy=trouble.remedy if one_remedy else f"{first.name}: {trouble.remedy} Likewise the others.",
         severity=severity,
         certain=all(one.certain for *_, one in group),
         ours=state in OURS,

@@ -55,6 +55,15 @@ def test_many_alike_are_one_line_since_the_first() -> None:
     assert (line.since_ms, len(line.nodes)) == (T0, 5)
 
 
+def test_a_remedy_that_names_a_node_is_that_nodes() -> None:
+    nodes = {
+        f"id-{number}": Ailing(f"gpu-{number}", (trouble("lost", cause="why", remedy=f"`probe gpu-{number}`."),))
+        for number in range(3)
+    }
+    (line,) = banner(nodes, fleet=6, incidents=[], problems=[])
+    assert (line.cause, line.remedy) == ("why", "gpu-0: `probe gpu-0`. Likewise the others.")
+
+
 def test_one_that_is_not_sure_makes_the_verdict_unsure() -> None:
     nodes = {**ailing(3, trouble()), "x": Ailing("x", (trouble(certain=False),))}
     (line,) = banner(nodes, fleet=6, incidents=[], problems=[])
