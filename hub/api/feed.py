@@ -21,7 +21,7 @@ import structlog
 from aiohttp import web
 
 from hub import ports
-from hub.api import board, models, views
+from hub.api import board, live_models, models, views
 from hub.api.incident_models import NODES_SHOWN, incidents_view
 from hub.api.viewer import VIEWER_BYTES_MAX, Said, Viewer
 from hub.bus import IncidentsChanged, JobChanged, Message, NodeChanged, NodeGone, Resync
@@ -224,7 +224,7 @@ class Feed:
         for number, (_, picture) in enumerate(pictures):
             jobs.append(msgspec.Raw(msgspec.json.encode(await views.job_view(self._app, picture))))
             await self._breathe(number)
-        whole = models.LiveSnapshot(
+        whole = live_models.LiveSnapshot(
             seq=seq,
             time_ms=self._app[ports.CLOCK].time_ms(),
             hub=self._hub(),
@@ -292,7 +292,7 @@ class Feed:
             await self._breathe(number)
         if incidents:
             view_now = incidents_view(self._app, nodes_max=NODES_SHOWN)
-            said = _said("incidents", models.LiveIncidents(seq=0, incidents=view_now))
+            said = _said("incidents", live_models.LiveIncidents(seq=0, incidents=view_now))
             for viewer in self._viewers:
                 viewer.put("incidents", said, urgent=True)
         await self._say_jobs()
@@ -302,7 +302,7 @@ class Feed:
         for job_id in jobs:
             if (picture := self._pictures.get(job_id)) is None:
                 continue
-            said = _said("job", models.LiveJob(seq=0, job=await views.job_view(self._app, picture)))
+            said = _said("job", live_models.LiveJob(seq=0, job=await views.job_view(self._app, picture)))
             for viewer in self._viewers:
                 if not viewer.stream or viewer.view.jobs:
                     viewer.put(job_id, said, urgent=True)
@@ -319,7 +319,7 @@ class Feed:
         node = self._app[ports.REGISTRY].node(agent_id)
         if node is None:
             self._told_s.pop(agent_id, None)
-            gone = _said("node", models.LiveNode(seq=0, id=agent_id, node=None))
+            gone = _said("node", live_models.LiveNode(seq=0, id=agent_id, node=None))
             row_gone = _said("row", board.LiveRow(seq=0, id=agent_id, row=None))
             for viewer in self._viewers:
                 viewer.put(agent_id, row_gone if viewer.stream else gone, urgent=True)
@@ -354,7 +354,7 @@ class Feed:
         """``whole`` with the longest lists: for the page that shows this one node."""
         node = self._app[ports.REGISTRY].node(agent_id)
         view = None if node is None else views.node_view(self._app, node, whole=whole)
-        return _said("node", models.LiveNode(seq=0, id=agent_id, node=view))
+        return _said("node", live_models.LiveNode(seq=0, id=agent_id, node=view))
 
     def _row(self, node: Node) -> Said:
         row = self._rows[node.id] = msgspec.Raw(msgspec.json.encode(board.row(self._app, node)))
@@ -371,7 +371,7 @@ class Feed:
     def beat(self) -> None:
         """A sign of life; to programs with when each connected node was last heard. The page knows that of its rows."""
         now_ms = self._app[ports.CLOCK].time_ms()
-        alive = _said("beat", models.LiveBeat(seq=0, time_ms=now_ms, heard={}))
+        alive = _said("beat", live_models.LiveBeat(seq=0, time_ms=now_ms, heard={}))
         for viewer in self._viewers:
             if viewer.stream:
                 viewer.put("beat", alive, urgent=True)
@@ -382,7 +382,7 @@ class Feed:
             for node in self._app[ports.REGISTRY].nodes()
             if node.connected and node.last_heard_at_ms is not None
         }
-        said = _said("beat", models.LiveBeat(seq=0, time_ms=now_ms, heard=heard))
+        said = _said("beat", live_models.LiveBeat(seq=0, time_ms=now_ms, heard=heard))
         for viewer in self._viewers:
             if not viewer.stream:
                 viewer.put("beat", said, urgent=True)

@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 
 from hub import ports
 from hub.access.roles import Role
-from hub.api import auth, board, models
+from hub.api import auth, board, live_models
 from hub.api.errors import Problem
 from hub.api.feed import FEED, Feed, TooManyViewers
 from hub.api.route import Answer, Parameter, Route, read_body, send
@@ -122,10 +122,10 @@ ROUTES = (
 )
 LIVE_MODELS = (
     *board.BOARD_MODELS,
-    models.LiveSnapshot,
-    models.LiveNode,
-    models.LiveJob,
-    models.LiveIncidents,
-    models.LiveBeat,
+    live_models.LiveSnapshot,
+    live_models.LiveNode,
+    live_models.LiveJob,
+    live_models.LiveIncidents,
+    live_models.LiveBeat,
 )
 """Bodies that stand in no answer of their own; OpenAPI describes them all the same."""

@@ -6,7 +6,7 @@ import structlog
 from aiohttp import web
 
 from hub import ports
-from hub.api import models, views
+from hub.api import node_models, views
 from hub.api.errors import Problem, not_found, shortened
 from hub.api.route import PAGE_PARAMETERS, Answer, Parameter, Route, answer, cut_page, page_parameters, read_page
 from hub.bus import NodeGone
@@ -56,7 +56,7 @@ async def list_nodes(request: web.Request) -> web.Response:
     limit, after = read_page(request)
     nodes = [node for node in request.app[ports.REGISTRY].nodes() if node.id > after][: limit + 1]
     page, cursor = cut_page(nodes, limit, lambda node: node.id)
-    return answer(models.Nodes([views.node_view(request.app, node) for node in page], cursor))
+    return answer(node_models.Nodes([views.node_view(request.app, node) for node in page], cursor))
 
 
 async def get_node(request: web.Request) -> web.Response:
@@ -69,7 +69,7 @@ async def list_node_sessions(request: web.Request) -> web.Response:
     node, (limit, before) = find_node(request), read_page(request, SESSIONS_SHOWN)
     rows = await request.app[ports.STORE].sessions(node.id, before=before, limit=limit + 1)
     page, cursor = cut_page(rows, limit, lambda row: row.id)
-    return answer(models.Sessions([views.session_view(row) for row in page], cursor))
+    return answer(node_models.Sessions([views.session_view(row) for row in page], cursor))
 
 
 async def revoke_node(request: web.Request) -> web.Response:
@@ -102,7 +102,7 @@ async def list_node_events(request: web.Request) -> web.Response:
     if stream == HUB_STREAM:
         seen = await store.hub_events(node.id, before=after, limit=limit + 1)
         shown, cursor = cut_page(seen, limit, lambda row: row.id)
-        return answer(models.NodeEvents([views.hub_event_view(item) for item in shown], cursor))
+        return answer(node_models.NodeEvents([views.hub_event_view(item) for item in shown], cursor))
     before = _cursor(after)
     seen = []
     if stream is None:
@@ -116,7 +116,7 @@ async def list_node_events(request: web.Request) -> web.Response:
     told = [views.event_view(row) for row in page]
     told += [views.hub_event_view(item) for item in seen if oldest_ms <= item.time_ms < newest_ms]
     told.sort(key=lambda item: item.received_at_ms, reverse=True)
-    return answer(models.NodeEvents(told, cursor))
+    return answer(node_models.NodeEvents(told, cursor))
 
 
 def _cursor(text: str) -> tuple[int, str, str, int] | None:
@@ -137,7 +137,7 @@ ROUTES = (
         handler=list_nodes,
         summary="All nodes",
         tag="nodes",
-        answers={HTTPStatus.OK: Answer("A page of nodes", models.Nodes)},
+        answers={HTTPStatus.OK: Answer("A page of nodes", node_models.Nodes)},
         problems=(HTTPStatus.UNPROCESSABLE_ENTITY,),
         parameters=PAGE_PARAMETERS,
     ),
@@ -147,7 +147,7 @@ ROUTES = (
         handler=get_node,
         summary="One node, by id, unique beginning of an id, or unique name",
         tag="nodes",
-        answers={HTTPStatus.OK: Answer("The node", models.NodeView)},
+        answers={HTTPStatus.OK: Answer("The node", node_models.NodeView)},
         problems=NO_NODE,
     ),
     Route(
@@ -165,7 +165,7 @@ ROUTES = (
         handler=list_node_sessions,
         summary="A node's sessions, newest first, refused ones too, each with why it ended",
         tag="nodes",
-        answers={HTTPStatus.OK: Answer("A page of sessions", models.Sessions)},
+        answers={HTTPStatus.OK: Answer("A page of sessions", node_models.Sessions)},
         problems=(*NO_NODE, HTTPStatus.UNPROCESSABLE_ENTITY),
         parameters=page_parameters(SESSIONS_SHOWN),
     ),
@@ -175,7 +175,7 @@ ROUTES = (
         handler=list_node_events,
         summary="What happened at a node, newest first",
         tag="nodes",
-        answers={HTTPStatus.OK: Answer("A page of events", models.NodeEvents)},
+        answers={HTTPStatus.OK: Answer("A page of events", node_models.NodeEvents)},
         problems=(*NO_NODE, HTTPStatus.UNPROCESSABLE_ENTITY),
         parameters=(
             *PAGE_PARAMETERS,

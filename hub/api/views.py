@@ -9,7 +9,7 @@ from aiohttp import web
 from msgspec import UNSET
 
 from hub import ports
-from hub.api import models, readings
+from hub.api import models, node_models, readings
 from hub.api.ailments import told_of
 from hub.api.fallback import fallback_view
 from hub.registry import Node
@@ -97,11 +97,11 @@ NAMES = web.AppKey("NAMES", Names)
 # --- nodes --------------------------------------------------------------------------------------------------------
 
 
-def node_view(app: web.Application, node: Node, *, whole: bool = False) -> models.NodeView:
+def node_view(app: web.Application, node: Node, *, whole: bool = False) -> node_models.NodeView:
     """A node as it is now; ``whole`` with the longest lists."""
     age_s = app[ports.REGISTRY].frame_age_s(node)
     sentence, lights = told_of(app, node)
-    return models.NodeView(
+    return node_models.NodeView(
         id=node.id,
         name=node.name,
         state=node.state.value,
@@ -114,7 +114,7 @@ def node_view(app: web.Application, node: Node, *, whole: bool = False) -> model
         clock_skew_ms=node.clock_skew_ms,
         last_reason=None
         if node.last_reason_code is None
-        else models.ReasonView(
+        else node_models.ReasonView(
             code=node.last_reason_code,
             name=reason_name(node.last_reason_code),
             detail=node.last_reason_detail,
@@ -132,17 +132,17 @@ def node_view(app: web.Application, node: Node, *, whole: bool = False) -> model
     )
 
 
-def session_view(row: SessionRow) -> models.SessionView:
+def session_view(row: SessionRow) -> node_models.SessionView:
     """A session as it was written down."""
     code, at_ms = row.reason_code, row.closed_at_ms
-    return models.SessionView(
+    return node_models.SessionView(
         id=row.id,
         opened_at_ms=row.opened_at_ms,
         closed_at_ms=at_ms,
         remote=row.remote,
         boot_id=row.boot_id,
         epoch=row.epoch,
-        reason=None if code is None else models.ReasonView(code, reason_name(code), row.reason_detail, at_ms),
+        reason=None if code is None else node_models.ReasonView(code, reason_name(code), row.reason_detail, at_ms),
     )
 
 
@@ -153,36 +153,36 @@ def reason_name(code: int) -> str:
     return f"REASON_{code}"
 
 
-def status_view(status: NodeStatus, *, whole: bool) -> models.StatusView:
+def status_view(status: NodeStatus, *, whole: bool) -> node_models.StatusView:
     """What a node said of itself."""
-    return models.StatusView(
+    return node_models.StatusView(
         hostname=None if status.hostname is UNSET else status.hostname,
         host=None if status.host is UNSET else readings.host_view(status.host),
         gpus=[readings.gpu_view(item) for item in _list(status.gpus)],
         workers=[_worker_view(item) for item in _list(status.workers)],
-        jobs=[readings.like(models.ProgressView, item) for item in _list(status.jobs)],
-        outbox=None if status.outbox is UNSET else readings.like(models.OutboxView, status.outbox),
+        jobs=[readings.like(node_models.ProgressView, item) for item in _list(status.jobs)],
+        outbox=None if status.outbox is UNSET else readings.like(node_models.OutboxView, status.outbox),
         draining=status.draining is True,
         engines=[readings.engine_view(item, whole=whole) for item in _list(status.engines)],
     )
 
 
-def _worker_view(worker: WorkerReading) -> models.WorkerView:
+def _worker_view(worker: WorkerReading) -> node_models.WorkerView:
     """A worker with one sentence, not a page: a node's picture goes to every viewer whenever it changes."""
     detail, on_host = (clipped(text, readings.DETAIL_CHARS_MAX) for text in (worker.detail, worker.on_host))
-    return readings.like(models.WorkerView, worker, detail=detail, on_host=on_host)
+    return readings.like(node_models.WorkerView, worker, detail=detail, on_host=on_host)
 
 
 def _list(items: Any) -> Iterable[Any]:
     return () if items is UNSET else items
 
 
-def event_view(event: StoredEvent) -> models.NodeEventView:
+def event_view(event: StoredEvent) -> node_models.NodeEventView:
     """A stored event with its body in long names."""
     kind, level, detail, body = event.kind, "info", "", dict[str, Any]()
     with suppress(WireError):
         kind, level, detail, body = _told(codec.decode_event(event.packed))
-    return models.NodeEventView(
+    return node_models.NodeEventView(
         source="node",
         kind=kind,
         level=level,
@@ -221,9 +221,9 @@ def _told(event: Event) -> tuple[str, str, str, dict[str, Any]]:
     return told
 
 
-def hub_event_view(event: HubEvent) -> models.NodeEventView:
+def hub_event_view(event: HubEvent) -> node_models.NodeEventView:
     """Something the hub itself saw."""
-    return models.NodeEventView(
+    return node_models.NodeEventView(
         source="hub",
         kind=event.kind,
         level=event.level,

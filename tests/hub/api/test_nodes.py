@@ -46,7 +46,7 @@ async def test_a_node_is_shown_as_it_said_and_unknown_values_are_null(web: Web) 
     (gpu,) = status["gpus"]
     assert (gpu["uuid"], gpu["name"], gpu["memory_total_bytes"]) == ("GPU-1", "H200", 2**37)
     assert (gpu["memory_used_bytes"], gpu["state"]) == (None, "lost")
-    assert status["workers"] == [{"device": "cuda:0", "state": "idle", "pid": 4711, "detail": ""}]
+    assert status["workers"] == [{"device": "cuda:0", "state": "idle", "pid": 4711, "detail": "", "on_host": ""}]
     assert status["outbox"] is None
     assert status["draining"] is False
 
