@@ -97,7 +97,7 @@ async def test_the_status_is_served_on_the_unix_socket_by_long_names(tmp_path: P
     async with serving(tmp_path) as made:
         assert stat.S_IMODE(made.path.stat().st_mode) == 0o600
         status = await made.status()
-        assert status["workers"] == [{"device": "host", "state": "proving", "pid": 7, "detail": ""}]
+        assert status["workers"] == [{"device": "host", "state": "proving", "pid": 7, "detail": "", "on_host": ""}]
         assert status["outbox"] == {"events_held": 1, "bytes_held": 2, "dropped": 0}
         assert status["hub"]["state"] == "starting"
         assert (status["hub"]["last_ack_age_s"], status["hub"]["last_reason"]) == (None, None)
