@@ -34,8 +34,9 @@ from prover.formats.wtns import Witness
 from prover.formats.zkey import ZKey
 from prover.groth16 import PHASES, Tuning, prove
 from prover.msm import GroupName, Points, multi_exponentiate, point_bytes
+from prover.multiples import multiply
 from prover.ntt import forward, inverse_to_coset, make_domain
-from prover.plan import ADD_AFFINE_PRODUCTS, ELEMENT_BYTES, plan_msm
+from prover.plan import ADD_AFFINE_PRODUCTS, ELEMENT_BYTES, choose_window, plan_msm
 
 ROUNDS = 10
 SETUP_LOG2_MAX = 18
@@ -44,6 +45,10 @@ CHAIN = 4096
 """Products of one thread's chain."""
 COMPILE_S = 300
 NTT_VECTORS = 3
+MULTIPLES_MAX = 16
+MULTIPLIED_BYTES = 1 << 28
+"""Memory for sums while multiples are computed."""
+WITHOUT_MULTIPLES = Tuning(resident=True)
 
 Figures = dict[str, Any]
 
@@ -125,13 +130,29 @@ def transforms(backend: Backend, curve: Curve, log2: int, rounds: int = ROUNDS) 
 
 
 def multi_exponentiation(
-    backend: Backend, curve: Curve, log2: int, group: GroupName = "g1", rounds: int = ROUNDS
+    backend: Backend,
+    curve: Curve,
+    log2: int,
+    group: GroupName = "g1",
+    rounds: int = ROUNDS,
+    *,
+    multiples_max: int = 1,
 ) -> Figures:
-    """One sum of full-width scalars times resident points."""
-    count, size = 1 << log2, point_bytes(curve, group)
-    plan = plan_msm(count, curve.r.bit_length(), backend.traits())
+    """One sum of full-width scalars times resident points, or with up to so many multiples of each."""
+    count, size, bits = 1 << log2, point_bytes(curve, group), curve.r.bit_length()
+    window_bits, multiples = choose_window(count, bits, multiples_max)
+    plan = plan_msm(count, bits, backend.traits(), window_bits=window_bits, multiples=multiples)
     with Scope(backend) as scope:
         points: Buffer = scope.uploaded(random_elements(count * size // curve.n8q, curve.n8q))
+        multiples_ms = 0.0
+        if multiples > 1:
+            table = scope.allocate(count * multiples * size)
+            backend.finish()
+            began_s = time.perf_counter()
+            multiply(backend, curve, group, plan, points.address, table.address, MULTIPLIED_BYTES)
+            backend.finish()
+            multiples_ms = (time.perf_counter() - began_s) * 1000
+            points = table
         scalars = scope.uploaded(random_elements(count, curve.n8r))
         out = scope.allocate(size)
         target = Points(group, points.address, out.address)
@@ -153,19 +174,25 @@ def multi_exponentiation(
         "curve": curve.name,
         "log2": log2,
         "window_bits": plan.window_bits,
+        "multiples": plan.multiples,
+        "multiples_ms": multiples_ms,
         "ms": took_ms,
         "giga_products_s": products / took_ms / 1e6,
     }
 
 
 def proofs(backend: Backend, curve: Curve, log2: int, *, bits: bool = False, rounds: int = ROUNDS) -> Figures:
-    """Whole proofs that verify: the first with the key on the disk, then with the key on the card, then one by one."""
+    """Whole proofs that verify: the first with the key on the disk, then with it on the card, then with multiples."""
     with tempfile.TemporaryDirectory() as name:
         zkey_path, wtns_path = write_circuit(Path(name), curve, log2, bits=bits)
         with ZKey.open(zkey_path) as zkey, Witness.open(wtns_path) as witness:
             began_s = time.perf_counter()
             prove(zkey, witness, backend)
             cold_ms = (time.perf_counter() - began_s) * 1000
+            plain_ms = measured(backend, lambda: prove(zkey, witness, backend, tuning=WITHOUT_MULTIPLES), rounds)
+            began_s = time.perf_counter()
+            prove(zkey, witness, backend)
+            second_ms = (time.perf_counter() - began_s) * 1000
             warm_ms = measured(backend, lambda: prove(zkey, witness, backend), rounds)
             phases = prove(zkey, witness, backend, tuning=Tuning(overlap=False)).timings_ms
     return {
@@ -173,6 +200,8 @@ def proofs(backend: Backend, curve: Curve, log2: int, *, bits: bool = False, rou
         "curve": curve.name,
         "log2": log2,
         "cold_ms": cold_ms,
+        "without_multiples_ms": plain_ms,
+        "making_multiples_ms": second_ms,
         "ms": warm_ms,
         "proofs_an_hour": 3_600_000 / warm_ms,
         "phases_ms": {phase: round(phases[phase], 3) for phase in PHASES},
@@ -185,14 +214,22 @@ def synthetic_proofs(backend: Backend, curve: Curve, log2: int, rounds: int = 3)
     witness = cast(Witness, SyntheticWitness(1 << log2, curve))
     stages: dict[str, float] = {}
 
-    def once(*, overlap: bool) -> None:
+    def once(*, overlap: bool = True, resident: bool | None = None) -> None:
         phases = StageTimes(stages)
-        with KernelComputation(key, backend, phases, overlap=overlap) as computation:
+        with KernelComputation(key, backend, phases, overlap=overlap, resident=resident) as computation:
             computation.run(witness, 5, 7)
 
-    took_ms = measured(backend, lambda: once(overlap=True), rounds)
+    plain_ms = measured(backend, lambda: once(resident=True), rounds)
+    took_ms = measured(backend, once, rounds)
     once(overlap=False)
-    return {"what": "synthetic", "curve": curve.name, "log2": log2, "ms": took_ms, "stages_ms": dict(stages)}
+    return {
+        "what": "synthetic",
+        "curve": curve.name,
+        "log2": log2,
+        "without_multiples_ms": plain_ms,
+        "ms": took_ms,
+        "stages_ms": dict(stages),
+    }
 
 
 class StageTimes:
@@ -226,7 +263,10 @@ def figures(backend: DeviceBackend, image: bytes | None, logs: tuple[int, ...]) 
             yield lambda curve=curve: product_rate(backend, curve, image)  # type: ignore[misc]
     for log2 in logs:
         for curve in CURVES:
-            yield lambda curve=curve, log2=log2: multi_exponentiation(backend, curve, log2)  # type: ignore[misc]
+            for most in (1, MULTIPLES_MAX):
+                yield lambda curve=curve, log2=log2, most=most: multi_exponentiation(  # type: ignore[misc]
+                    backend, curve, log2, multiples_max=most
+                )
             yield lambda curve=curve, log2=log2: transforms(backend, curve, log2)  # type: ignore[misc]
         if log2 <= SETUP_LOG2_MAX:
             yield lambda log2=log2: proofs(backend, CURVES[0], log2)  # type: ignore[misc]

@@ -2,7 +2,8 @@
 
 Memory comes in two pieces: the key's, which stays for the next proof, and the workspace of the proof in hand. Where
 that does not fit, fewer and fewer points are sorted together; where the key does not, its points stay on the host and
-come chunk by chunk. What fits in no way is refused, and what would do is named.
+come chunk by chunk. What fits in no way is refused, and what would do is named. A third piece, where there is room
+enough, is for multiples of a key's points: `plan_multiples`.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,16 @@ from prover.backends.arena import rounded
 from prover.backends.base import Traits
 from prover.bases import BUFFERS
 from prover.errors import DeviceError
-from prover.plan import COUNTER_BYTES, ELEMENT_BYTES, MsmPlan, ceil_div, plan_msm, plan_scan
+from prover.plan import (
+    COUNTER_BYTES,
+    COUNTERS_MAX,
+    ELEMENT_BYTES,
+    MsmPlan,
+    ceil_div,
+    choose_window,
+    plan_msm,
+    plan_scan,
+)
 
 BLINDING_SCALARS: Final = 3
 """Scalars that follow the witness: the constant 1 and the two blinding factors r and s."""
@@ -24,6 +34,13 @@ RECORD_BYTES: Final = 3 * COUNTER_BYTES + ELEMENT_BYTES
 CHUNK_MIN: Final = 1 << 12
 """Fewer points are not sorted together because memory is short."""
 VECTORS: Final = 3
+MULTIPLES_MAX: Final = (64, 32, 24, 16, 12, 8, 6, 4, 3, 2)
+"""Bounds of the multiples that are tried, until they fit."""
+MULTIPLES_SHARE: Final = 2
+"""Multiples may take this part of the memory that key and proof leave: half, so that another key finds room."""
+
+Layout = dict[str, tuple[int, int]]
+"""Window width and multiples of each multi-exponentiation, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +99,7 @@ class ProofPlan:
         proof_bytes: the part of the workspace that lives as long as the proof.
         scratch_bytes: of each multi-exponentiation, by its name.
         sums: how each is done, by its name.
+        multiples_bytes: memory of the multiples of the key's points, the points themselves among them.
     """
 
     shape: KeyShape
@@ -90,6 +108,12 @@ class ProofPlan:
     proof_bytes: int
     scratch_bytes: dict[str, int]
     sums: dict[str, MsmPlan]
+    multiples_bytes: int = 0
+
+    @property
+    def layout(self) -> Layout:
+        """What multiples depend on."""
+        return {name: (msm.window_bits, msm.multiples) for name, msm in self.sums.items()}
 
     @property
     def workspace_bytes(self) -> int:
@@ -140,6 +164,50 @@ def plan_proof(
         raise DeviceError(f"the proving key needs {key} bytes of memory on {name}, which has {room} left; {way_out}")
     raise DeviceError(
         f"the proof needs {least - key} bytes of memory on {name} beside its key, and {room - key} are left; {way_out}"
+    )
+
+
+def plan_multiples(shape: KeyShape, traits: Traits, layout: Layout | None = None) -> ProofPlan | None:
+    """Return how to prove with multiples of the points of a key that is there; None where memory is short.
+
+    Args:
+        shape: of the key, whose points are on the device.
+        traits: the device, with the memory that the workspace, and multiples that are not there yet, may take.
+        layout: of the multiples, where they are there already.
+    """
+    if layout is not None:
+        plan = _with_layout(shape, traits, layout)
+        return plan if plan.workspace_bytes <= traits.memory_bytes else None
+    for most in MULTIPLES_MAX:
+        chosen = {
+            each.name: choose_window(each.count, shape.scalar_bits, min(most, COUNTERS_MAX // max(1, each.count)))
+            for each in shape.sums
+        }
+        plan = _with_layout(shape, traits, chosen)
+        left = traits.memory_bytes - rounded(plan.workspace_bytes)
+        if 0 < plan.multiples_bytes <= left // MULTIPLES_SHARE:
+            return plan
+    return None
+
+
+def _with_layout(shape: KeyShape, traits: Traits, layout: Layout) -> ProofPlan:
+    """Plan with multiples."""
+    sums = {}
+    total = 0
+    for each in shape.sums:
+        window_bits, multiples = layout[each.name]
+        sums[each.name] = plan_msm(each.count, shape.scalar_bits, traits, window_bits=window_bits, multiples=multiples)
+        if multiples > 1:
+            total += sum(rounded(each.count * multiples * size) for size in each.point_bytes)
+    scratch = {each.name: scratch_bytes(sums[each.name], each.point_bytes) for each in shape.sums}
+    return ProofPlan(
+        shape,
+        resident=True,
+        key_bytes=key_memory_bytes(shape, traits),
+        proof_bytes=proof_memory_bytes(shape),
+        scratch_bytes=scratch,
+        sums=sums,
+        multiples_bytes=total,
     )
 
 
@@ -230,5 +298,5 @@ def scratch_bytes(plan: MsmPlan, point_bytes: tuple[int, ...], *, resident: bool
         kept += 0 if resident else BUFFERS * rounded(min(plan.chunk, plan.count) * size)
         places = plan.partial_places()
         kept += rounded(places * sum_bytes) + rounded(places * COUNTER_BYTES)
-        slices += rounded(plan.reduce_launch(sum_bytes).blocks_x * plan.windows * sum_bytes)
+        slices += rounded(plan.reduce_launch(sum_bytes).blocks_x * plan.groups * sum_bytes)
     return kept + max(slices, scan_bytes(plan.buckets + 1, plan.traits))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from prover.backends.base import Backend, Launch, Scope
 from prover.device_plan import BLINDING_SCALARS, COMBINED, VECTORS
@@ -23,6 +23,9 @@ from prover.msm import Points, multi_exponentiate, sum_bytes
 from prover.ntt import forward_to_quotient, inverse_to_coset
 from prover.plan import ELEMENT_BYTES, plan_rows
 from prover.resident import take_key
+
+COMBINED_THREADS: Final = COMBINED * ELEMENT_BYTES // 4
+"""One for each 32 bits of a factor."""
 
 Report = Callable[[int, int], None]
 
@@ -78,7 +81,7 @@ class KernelComputation:
         try:
             with self._phase("key"):
                 taken = take_key(backend, zkey, self._stack, window_bits=window_bits, chunk=chunk, resident=resident)
-                self._key, self._plan = taken.key, taken.plan
+                self._key, self._plan, self._tables = taken.key, taken.plan, taken.tables
                 self._stack.enter_context(backend.within(taken.workspace))
                 self._scope = self._stack.enter_context(Scope(backend))
                 self._take_memory()
@@ -113,7 +116,6 @@ class KernelComputation:
     def run(self, witness: Witness, r: int, s: int) -> Proof:
         """Return the proof, not yet verified."""
         backend, key = self._backend, self._key
-        sum_c, point_a, point_b, _delta = self._slots
         with self._phase("rows"):
             backend.upload(self._scalars, witness.values)
             extra = b"".join(self._scalar(value) for value in (1, r, s))
@@ -125,22 +127,17 @@ class KernelComputation:
         with self._phase("transforms"), self._aside():
             self._evaluate_quotient()
             quotient_is_there = backend.mark()
-        in_a, in_b1 = (key.a, point_a), (key.b1, point_b)
-        in_b2 = (key.b2, self._points.address + self._b2_offset)
         with self._phase("msm_a") as report:
-            is_shared = "msm_b" not in self._plan.sums
-            self._sum("msm_a", [in_a, in_b1, in_b2] if is_shared else [in_a], report)
+            self._sum("msm_a", report)
         with self._phase("msm_b") as report:
-            if "msm_b2" in self._plan.sums:
-                self._sum("msm_b", [in_b1], report)
-                self._sum("msm_b2", [in_b2], report)
-            elif not is_shared:
-                self._sum("msm_b", [in_b1, in_b2], report)
+            for name in ("msm_b", "msm_b2"):
+                if name in self._plan.sums:
+                    self._sum(name, report)
         with self._phase("msm_c"):
             # C's sum and H's are one; it is done where its larger part is.
             backend.wait(quotient_is_there)
         with self._phase("msm_h") as report:
-            self._sum("msm_h", [(key.c_and_h, sum_c)], report)
+            self._sum("msm_h", report)
         with self._phase("assemble"):
             return self._assemble(r, s)
 
@@ -173,20 +170,25 @@ class KernelComputation:
         if self._key.to_coefficients is not None:
             inverse_to_coset(self._backend, curve, self._key.to_coefficients, self._rows, 1)
 
-    def _sum(self, name: str, sets: list[tuple[PointSet, int]], report: Report) -> None:
-        """Write each set's sum of scalar times point to its address."""
+    def _sum(self, name: str, report: Report) -> None:
+        """Write the sum of scalar times point of each set that takes part to its place."""
+        sets = self._key.sums[name]
         multi_exponentiate(
             self._backend,
             self._key.curve,
             self._plan.sums[name],
             scalars=self._scalars.address,
-            scalar_of_point=sets[0][0].scalar_of_point.address,
-            targets=[
-                Points(points.group, points.points.address if points.points else 0, out, points.host)
-                for points, out in sets
-            ],
+            scalar_of_point=sets[0].scalar_of_point.address,
+            targets=[self._target(points) for points in sets],
             progress=report,
         )
+
+    def _target(self, points: PointSet) -> Points:
+        """Return where a set's points are, or their multiples, and where their sum goes."""
+        sum_c, point_a, point_b, _delta = self._slots
+        places = {"a": point_a, "b1": point_b, "b2": self._points.address + self._b2_offset, "c_and_h": sum_c}
+        address = self._tables.get(points.role, points.address)
+        return Points(points.group, address, places[points.role], points.host)
 
     def _assemble(self, r: int, s: int) -> Proof:
         """Join the sums to the proof's three points."""
@@ -197,7 +199,7 @@ class KernelComputation:
         backend.upload(self._factors, b"".join(map(self._scalar, factors)))
         backend.launch(
             f"{curve.ident}_g1_combination",
-            Launch(1, threads=COMBINED, shared_bytes=COMBINED * sum_bytes(curve, "g1")),
+            Launch(1, threads=COMBINED_THREADS, shared_bytes=COMBINED_THREADS * sum_bytes(curve, "g1")),
             [self._points.address, self._factors.address, COMBINED, self._points.address + self._c_offset],
         )
         found = backend.download(self._points, 0, self._points.nbytes)

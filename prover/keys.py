@@ -202,6 +202,7 @@ class PointSet:
     """Points of a key that are not infinity.
 
     Attributes:
+        role: ``a``, ``b1``, ``b2`` or ``c_and_h``.
         group: the group.
         points: affine points; None where they stay on the host.
         host: then where: an address of registered memory, or any memory.
@@ -210,12 +211,18 @@ class PointSet:
         indices: digest of the indices: sets with equal ones can share a sort.
     """
 
+    role: str
     group: GroupName
     points: Buffer | None
     scalar_of_point: Buffer
     count: int
     indices: bytes
     host: memoryview | int | None = None
+
+    @property
+    def address(self) -> int:
+        """Where the points are on the device; 0 where they are not."""
+        return self.points.address if self.points is not None else 0
 
 
 class LoadedKey:
@@ -231,6 +238,7 @@ class LoadedKey:
         b1: see ``a``.
         b2: see ``a``; points of the second group.
         c_and_h: C by wires, and H by the rows behind the blinding scalars.
+        sums: the sets that each multi-exponentiation takes, by its name.
         row_ends: where each row of A, then each row of B, ends in the two arrays below.
         row_signals: the wire of each coefficient.
         row_values: its value times R^2.
@@ -286,15 +294,18 @@ class LoadedKey:
                 scale=pow(vanishing, -1, curve.r),
             )
         self._load_rows(zkey)
-        self.a = self._points(survey.a)
-        self.b1 = self._points(survey.b1, shared=self.a if survey.all_are_shared else None)
-        self.b2 = self._points(survey.b2, shared=self.b1 if survey.b_is_shared else None)
-        self.c_and_h = self._points(survey.c_and_h)
+        self.a = self._points("a", survey.a)
+        self.b1 = self._points("b1", survey.b1, shared=self.a if survey.all_are_shared else None)
+        self.b2 = self._points("b2", survey.b2, shared=self.b1 if survey.b_is_shared else None)
+        self.c_and_h = self._points("c_and_h", survey.c_and_h)
+        sets = iter((self.a, self.b1, self.b2, self.c_and_h))
+        self.sums = {each.name: tuple(next(sets) for _ in each.point_bytes) for each in survey.shape.sums}
 
-    def _points(self, found: _Surveyed, shared: "PointSet | None" = None) -> PointSet:
+    def _points(self, role: str, found: _Surveyed, shared: "PointSet | None" = None) -> PointSet:
         """Upload a point set.
 
         Args:
+            role: what it is for.
             found: of the survey.
             shared: a set whose points take the same scalars.
         """
@@ -311,10 +322,10 @@ class LoadedKey:
             begin, self._host_at = self._host_at, self._host_at + found.count * size
             host = self._host + begin if isinstance(self._host, int) else self._host[begin : self._host_at]
         if shared is not None:
-            return PointSet(found.group, points, shared.scalar_of_point, found.count, shared.indices, host)
+            return PointSet(role, found.group, points, shared.scalar_of_point, found.count, shared.indices, host)
         packed = found.scalars()
         indices = self._scope.uploaded(packed)
-        return PointSet(found.group, points, indices, found.count, sha256(packed).digest(), host)
+        return PointSet(role, found.group, points, indices, found.count, sha256(packed).digest(), host)
 
     def _load_rows(self, zkey: ProvingKey) -> None:
         """Sort the coefficients into rows on the device."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from kernels.curves import Curve
-from prover.backends.base import Backend, Buffer, Launch, Scope
+from prover.backends.base import Backend, Buffer, Scope
 from prover.bases import Bases, Resident, Streamed
 from prover.plan import COUNTER_BYTES, MsmPlan, flat
 from prover.scan import exclusive_scan
@@ -37,7 +37,8 @@ class Points:
 
     Attributes:
         group: the group.
-        address: of the affine points, where they are on the device.
+        address: of the affine points, where they are on the device; behind them all, in the same order, come their next
+            multiples, where the plan takes more than one.
         host: else what `prover.bases.Streamed` takes them from.
         out: address that takes the result, an affine point.
     """
@@ -105,7 +106,8 @@ def multi_exponentiate(
                     scalar_of_point + first * COUNTER_BYTES if scalar_of_point else 0,
                     count,
                     plan.window_bits,
-                    plan.windows,
+                    plan.groups,
+                    plan.multiples,
                     digits.address,
                 ],
             )
@@ -133,13 +135,13 @@ def _target(backend: Backend, scope: Scope, curve: Curve, plan: MsmPlan, points:
 
 def _sort(backend: Backend, plan: MsmPlan, count: int, digits: Buffer, entries: Buffer, ends: Buffer) -> int:
     """Sort the digits by bucket; return the number of entries, and leave in ``ends`` where each bucket ends."""
-    launch, per_thread = plan.sort_launch(count)
+    launch, per_thread, slots = plan.sort_launch(count)
     backend.zero(ends)
-    arguments = [digits.address, count, plan.window_buckets, ends.address, per_thread]
+    arguments = [digits.address, count * plan.multiples, plan.window_buckets, ends.address, per_thread, slots]
     backend.launch("bucket_count", launch, arguments)
     exclusive_scan(backend, plan.traits, ends.address, plan.buckets + 1)
     (n_entries,) = _U32.unpack(backend.download(ends, plan.buckets * COUNTER_BYTES, COUNTER_BYTES))
-    backend.launch("bucket_scatter", launch, [*arguments, entries.address])
+    backend.launch("bucket_scatter", launch, [*arguments, count, plan.count, entries.address])
     return int(n_entries)
 
 
@@ -175,7 +177,7 @@ def _reduce(backend: Backend, scope: Scope, curve: Curve, plan: MsmPlan, target:
     group = target.points.group
     size = sum_bytes(curve, group)
     launch = plan.reduce_launch(size)
-    slices = scope.allocate(launch.blocks_x * plan.windows * size, secret=True)
+    slices = scope.allocate(launch.blocks_x * plan.groups * size, secret=True)
     backend.launch(
         f"{curve.ident}_{group}_reduce_buckets",
         launch,
@@ -183,6 +185,6 @@ def _reduce(backend: Backend, scope: Scope, curve: Curve, plan: MsmPlan, target:
     )
     backend.launch(
         f"{curve.ident}_{group}_join_windows",
-        Launch(1, threads=1),
-        [slices.address, launch.blocks_x, plan.windows, plan.window_bits, target.points.out],
+        plan.join_launch(launch.blocks_x),
+        [slices.address, launch.blocks_x, plan.groups, plan.window_bits, target.points.out],
     )

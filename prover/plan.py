@@ -30,7 +30,15 @@ ADD_AFFINE_PRODUCTS: Final = 10
 """Field products of adding an affine point to a sum."""
 ADD_PRODUCTS: Final = 14
 """Field products of adding two sums."""
+TWICE_PRODUCTS: Final = 9
+"""Field products of doubling a sum."""
+ALONE_PRODUCTS: Final = 1 << 13
+"""Products that a card finishes while one of its threads finishes one: what runs on one thread alone takes so long.
+Derived from the instructions of a product, not measured."""
 GPU_RUN: Final = 64
+SORT_SLOTS: Final = 1 << 10
+"""Digits that a block of the sort counts by itself: 8 KiB of shared memory, so that eight blocks find room."""
+SLOT_BYTES: Final = 2 * COUNTER_BYTES
 GPU_FIX_UP_RUN: Final = 4
 """A block goes on with what it left, so that short runs take no more launches; and fewest sums wait for each other."""
 CPU_RUNS_PER_THREAD: Final = 8
@@ -181,9 +189,10 @@ class MsmPlan:
     Attributes:
         count: points.
         window_bits: width c of a digit's window.
-        windows: digits of a scalar.
+        windows: digits of a scalar; the highest may be zero, so that all groups have equally many.
         chunk: points that are sorted together.
         traits: the device.
+        multiples: of each point there are so many, computed ahead: windows that take different ones share buckets.
     """
 
     count: int
@@ -191,6 +200,17 @@ class MsmPlan:
     windows: int
     chunk: int
     traits: Traits
+    multiples: int = 1
+
+    @property
+    def groups(self) -> int:
+        """Groups of windows, each with buckets of its own."""
+        return self.windows // self.multiples
+
+    @property
+    def doublings(self) -> int:
+        """How often a point is doubled from one multiple to the next."""
+        return self.window_bits * self.groups
 
     @property
     def window_buckets(self) -> int:
@@ -199,22 +219,25 @@ class MsmPlan:
 
     @property
     def buckets(self) -> int:
-        """Buckets of all windows."""
-        return self.windows * self.window_buckets
+        """Buckets of all groups."""
+        return self.groups * self.window_buckets
 
     def chunks(self) -> list[tuple[int, int]]:
         """Return the first point and the number of points of every chunk."""
         return [(first, min(self.chunk, self.count - first)) for first in range(0, self.count, self.chunk)]
 
-    def sort_launch(self, count: int) -> tuple[Launch, int]:
-        """Return the launch of the sort's two passes over ``count`` points and the digits that a thread takes.
+    def sort_launch(self, count: int) -> tuple[Launch, int, int]:
+        """Return the launch of the sort's two passes over ``count`` points, the digits of a thread, a block's slots.
 
-        On a CPU one block takes a window, so that no two threads share a counter and entries keep their order.
+        On a CPU one block takes a group, so that no two threads share a counter and entries keep their order.
         """
+        digits = count * self.multiples
+        slots = min(SORT_SLOTS, 1 << (self.traits.shared_bytes_max // SLOT_BYTES).bit_length() - 1)
         if self.traits.kind == "cpu":
-            return Launch(blocks_x=1, blocks_y=self.windows, threads=1), count
+            return Launch(1, self.groups, 1, slots * SLOT_BYTES), digits, slots
         per_thread = 16
-        return Launch(ceil_div(count, THREADS * per_thread), self.windows, THREADS), per_thread
+        blocks = ceil_div(digits, THREADS * per_thread)
+        return Launch(blocks, self.groups, THREADS, slots * SLOT_BYTES), per_thread, slots
 
     def runs(self, entries: int) -> list[tuple[Launch, int]]:
         """Return the launches that sum ``entries`` sorted entries by bucket, and how many a thread takes in each.
@@ -251,26 +274,46 @@ class MsmPlan:
     def reduce_launch(self, sum_bytes: int) -> Launch:
         """Return the launch of the buckets' reduction, for sums of ``sum_bytes`` bytes."""
         if self.traits.kind == "cpu":
-            return Launch(1, self.windows, 1, sum_bytes)
+            return Launch(1, self.groups, 1, sum_bytes)
         fitting = max(1, self.traits.shared_bytes_max // sum_bytes)
         threads = min(64, 1 << (fitting.bit_length() - 1), self.window_buckets)
-        slices = max(1, min(16, self.window_buckets // (threads * 8)))
-        return Launch(slices, self.windows, threads, threads * sum_bytes)
+        # Few groups need many slices, or most of the card has nothing to do.
+        slices_max = max(16, ceil_div(4 * self.traits.parallel, self.groups))
+        slices = max(1, min(slices_max, self.window_buckets // (threads * 8)))
+        return Launch(slices, self.groups, threads, threads * sum_bytes)
+
+    def join_launch(self, slices: int) -> Launch:
+        """Return the launch that joins ``slices`` sums of each group to one point."""
+        if self.traits.kind == "cpu":
+            return Launch(1, threads=1)
+        return Launch(1, threads=max(1, min(THREADS // 2, self.groups * (slices // 2))))
 
 
-def choose_window(count: int, scalar_bits: int) -> int:
-    """Return the window width with the fewest field products for ``count`` points with full-width scalars.
+def choose_window(count: int, scalar_bits: int, multiples_max: int = 1) -> tuple[int, int]:
+    """Return the window width and the multiples with the least work for ``count`` points with full-width scalars.
 
     Args:
         count: points.
         scalar_bits: bits of the scalar field's modulus.
+        multiples_max: the most multiples that there may be of a point.
     """
 
-    def products(window_bits: int) -> int:
+    def products(choice: tuple[int, int]) -> int:
+        window_bits, multiples = choice
         windows = ceil_div(scalar_bits, window_bits)
-        return windows * (count * ADD_AFFINE_PRODUCTS + (1 << (window_bits - 1)) * 2 * ADD_PRODUCTS)
+        groups = ceil_div(windows, multiples)
+        adding = windows * count * ADD_AFFINE_PRODUCTS
+        reducing = groups * (1 << (window_bits - 1)) * 2 * ADD_PRODUCTS
+        # From one window to the next lower one, all by one thread; without multiples that is the same for every width.
+        joining = (groups - 1) * window_bits * TWICE_PRODUCTS * ALONE_PRODUCTS if multiples_max > 1 else 0
+        return adding + reducing + joining
 
-    return min(range(2, WINDOW_BITS_MAX + 1), key=products)
+    choices = [
+        (window_bits, multiples)
+        for window_bits in range(2, WINDOW_BITS_MAX + 1)
+        for multiples in range(1, min(multiples_max, ceil_div(scalar_bits, window_bits)) + 1)
+    ]
+    return min(choices, key=products)
 
 
 def choose_native_window(lengths: Sequence[int], scalar_bits: int) -> int:
@@ -319,7 +362,13 @@ def native_bytes(*, n_vars: int, log2_domain: int, scalar_bits: int) -> int:
 
 
 def plan_msm(
-    count: int, scalar_bits: int, traits: Traits, *, window_bits: int | None = None, chunk: int | None = None
+    count: int,
+    scalar_bits: int,
+    traits: Traits,
+    *,
+    window_bits: int | None = None,
+    chunk: int | None = None,
+    multiples: int = 1,
 ) -> MsmPlan:
     """Return how to do a multi-exponentiation.
 
@@ -329,20 +378,21 @@ def plan_msm(
         traits: the device.
         window_bits: 1 to 20, to force a window.
         chunk: to force how many points are sorted together.
+        multiples: how many there are of each point; `choose_window` says which go with which window.
 
     Raises:
         ValueError: there are more points than an index can name.
     """
-    if count > COUNTERS_MAX:
-        raise ValueError(f"{count} points are more than the {COUNTERS_MAX} that an entry can name")
-    chosen = window_bits or choose_window(count, scalar_bits)
+    if count * multiples > COUNTERS_MAX:
+        raise ValueError(f"{count * multiples} points are more than the {COUNTERS_MAX} that an entry can name")
+    chosen = window_bits or choose_window(count, scalar_bits)[0]
     if not 1 <= chosen <= WINDOW_BITS_MAX:
         raise ValueError(f"a window has 1 to {WINDOW_BITS_MAX} bits, not {chosen}")
-    windows = ceil_div(scalar_bits, chosen)
+    windows = ceil_div(ceil_div(scalar_bits, chosen), multiples) * multiples
     entry_bytes = 2 * windows * COUNTER_BYTES
     affordable = traits.memory_bytes // SCRATCH_SHARE // entry_bytes
     chunk_max = max(1, min(COUNTERS_MAX // windows, affordable))
-    return MsmPlan(count, chosen, windows, min(chunk or chunk_max, chunk_max), traits)
+    return MsmPlan(count, chosen, windows, min(chunk or chunk_max, chunk_max), traits, multiples)
 
 
 def phase_weights(*, n_vars: int, n_public: int, domain_size: int) -> dict[str, int]:

@@ -42,6 +42,17 @@ HD u32 atomic_add(u32* counter, u32 amount) {
 #endif
 }
 
+// Puts a value where there is zero, and returns what was there; other threads may do the same.
+HD u32 atomic_claim(u32* place, u32 value) {
+#if defined(__CUDA_ARCH__)
+  return atomicCAS(place, 0u, value);
+#else
+  u32 found = 0;
+  __atomic_compare_exchange_n(place, &found, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  return found;
+#endif
+}
+
 // Reverses the lowest `bits` bits of `value`; the others must be zero. `bits` is 1 to 64.
 HD u64 reverse_bits(u64 value, u32 bits) {
 #if defined(__CUDA_ARCH__)

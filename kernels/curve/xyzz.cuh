@@ -111,9 +111,10 @@ struct Xyzz {
   }
 
   // One inversion: with 1 / ZZZ comes 1 / ZZ = (ZZ / ZZZ)^2.
-  HD_CALL Affine<F> to_affine() const {
-    if (is_infinity()) return Affine<F>::infinity();
-    const F zzz_inverse = zzz.inverse();
+  HD_CALL Affine<F> to_affine() const { return is_infinity() ? Affine<F>::infinity() : to_affine(zzz.inverse()); }
+
+  // For a point that is not infinity, whose 1 / ZZZ is known.
+  HD Affine<F> to_affine(const F& zzz_inverse) const {
     const F z_inverse = zz * zzz_inverse;
     return Affine<F>{(x * z_inverse.square()).canonical(), (y * zzz_inverse).canonical()};
   }

@@ -3,6 +3,7 @@
 // BLS12-381 entries over the second group: sums of points.
 #include "curve/bls12381.cuh"
 #include "msm/buckets.cuh"
+#include "msm/doublings.cuh"
 #include "msm/reduce.cuh"
 
 using namespace provewire;
@@ -23,6 +24,11 @@ extern "C" __global__ void bls12381_g2_reduce_buckets(const G2Sum* buckets, u64 
   RUN(ReduceBuckets<Fq2>{buckets, window_buckets, out});
 }
 
-extern "C" __global__ void bls12381_g2_join_windows(const G2Sum* sums, u64 slices, u64 windows, u64 window_bits, G2* out) {
+extern "C" __global__ void bls12381_g2_join_windows(G2Sum* sums, u64 slices, u64 windows, u64 window_bits, G2* out) {
   RUN(JoinWindows<Fq2>{sums, slices, windows, window_bits, out});
+}
+
+extern "C" __global__ void bls12381_g2_doublings(const G2* points, u64 count, u64 doublings, u64 per_thread, G2Sum* sums,
+                                             G2* out) {
+  RUN(Doublings<Fq2>{points, count, doublings, per_thread, sums, out});
 }

@@ -3,6 +3,7 @@
 // BN254 entries over the first group: sums of points.
 #include "curve/bn254.cuh"
 #include "msm/buckets.cuh"
+#include "msm/doublings.cuh"
 #include "msm/reduce.cuh"
 
 using namespace provewire;
@@ -23,10 +24,15 @@ extern "C" __global__ void bn254_g1_reduce_buckets(const G1Sum* buckets, u64 win
   RUN(ReduceBuckets<Fq>{buckets, window_buckets, out});
 }
 
-extern "C" __global__ void bn254_g1_join_windows(const G1Sum* sums, u64 slices, u64 windows, u64 window_bits, G1* out) {
+extern "C" __global__ void bn254_g1_join_windows(G1Sum* sums, u64 slices, u64 windows, u64 window_bits, G1* out) {
   RUN(JoinWindows<Fq>{sums, slices, windows, window_bits, out});
 }
 
-extern "C" __global__ void bn254_g1_combination(const G1* points, const u64* scalars, u64 count, G1* out) {
+extern "C" __global__ void bn254_g1_combination(const G1* points, const u32* scalars, u64 count, G1* out) {
   RUN(Combination<Fq, FrParams>{points, scalars, count, out});
+}
+
+extern "C" __global__ void bn254_g1_doublings(const G1* points, u64 count, u64 doublings, u64 per_thread, G1Sum* sums,
+                                             G1* out) {
+  RUN(Doublings<Fq>{points, count, doublings, per_thread, sums, out});
 }

@@ -60,6 +60,6 @@ extern "C" __global__ void bn254_quotient(Fr* a, const Fr* b, const Fr* c, u64 c
 }
 
 extern "C" __global__ void bn254_digits(const u64* scalars, const u32* scalar_of_point, u64 count, u64 window_bits,
-                                        u64 windows, u32* digits) {
-  RUN(Digits<FrParams>{scalars, scalar_of_point, count, window_bits, windows, digits});
+                                        u64 groups, u64 multiples, u32* digits) {
+  RUN(Digits<FrParams>{scalars, scalar_of_point, count, window_bits, groups, multiples, digits});
 }

@@ -156,10 +156,10 @@ struct FixUp {
         sum.add(sums[place]);
         continue;
       }
-      const Xyzz<F> following = sums[place];
+      // Nothing is overwritten that is still to be read: what ends here goes to the place of the run's first item.
       segments.end(bucket, sum, false);
       bucket = next;
-      sum = following;
+      sum = sums[place];
     }
     segments.end(bucket, sum, true);
   }

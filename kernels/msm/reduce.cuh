@@ -66,49 +66,64 @@ struct ReduceBuckets {
   }
 };
 
-// out = the windows' sums, each the sum of its slices, joined by Horner's rule. One thread.
+// out = the windows' sums, each the sum of its slices, joined by Horner's rule. One block; the slices are added up in
+// place, since all of them together may be more than shared memory holds.
 template <class F>
 struct JoinWindows {
-  const Xyzz<F>* sums;
+  Xyzz<F>* sums;
   u64 slices;
   u64 windows;
   u64 window_bits;
   Affine<F>* out;
 
   using Thread = NoState;
-  HD u32 phases(At) const { return 1; }
+  HD u32 phases(At) const { return tree_steps(static_cast<u32>(slices)) + 1; }
 
-  HD void phase(u32, At at, u8*, Thread&) const {
-    if (at.index() != 0) return;
-    Xyzz<F> sum = Xyzz<F>::infinity();
+  HD void phase(u32 k, At at, u8*, Thread&) const {
+    u64 left = slices;
+    for (u32 i = 0; i < k; ++i) left = (left + 1) / 2;
+    if (left > 1) {
+      const u64 kept = (left + 1) / 2, pairs = left - kept;
+      KEEP_LOOP
+      for (u64 i = at.thread; i < windows * pairs; i += at.threads) {
+        Xyzz<F>* first = sums + i / pairs * slices + i % pairs;
+        first->add(first[kept]);
+      }
+      return;
+    }
+    if (at.thread != 0) return;
+    Xyzz<F> sum = sums[(windows - 1) * slices];
     KEEP_LOOP
-    for (u64 w = windows; w-- > 0;) {
+    for (u64 w = windows - 1; w-- > 0;) {
       for (u64 i = 0; i < window_bits; ++i) sum = sum.twice();
-      for (u64 s = 0; s < slices; ++s) sum.add(sums[w * slices + s]);
+      sum.add(sums[w * slices]);
     }
     *out = sum.to_affine();
   }
 };
 
-// out = sum of scalars[i] * points[i] for a handful of points, by doubling and adding. One block.
+// out = sum of scalars[i] * points[i] for a handful of points, by doubling and adding. One block, best of a thread for
+// each 32 bits of a scalar: all have to double the point up to where their bits are, but only a few times to add.
 template <class F, class P>
 struct Combination {
   const Affine<F>* points;
-  const u64* scalars;
+  const u32* scalars;
   u64 count;
   Affine<F>* out;
 
-  static constexpr u32 words = P::bytes / 8;
+  static constexpr u32 words = P::bytes / 4;
 
   using Thread = NoState;
   HD u32 phases(At at) const { return tree_steps(at.threads) + 2; }
 
+  // Word i of all scalars, times its point.
   HD Xyzz<F> product(u64 i) const {
     Xyzz<F> sum = Xyzz<F>::infinity();
+    const u32 behind = 32 * static_cast<u32>(i % words);
     KEEP_LOOP
-    for (u32 bit = 64 * words; bit-- > 0;) {
+    for (u32 bit = behind + 32; bit-- > 0;) {
       if (!sum.is_infinity()) sum = sum.twice();
-      if (scalars[i * words + bit / 64] >> (bit % 64) & 1) sum.add(points[i]);
+      if (bit >= behind && scalars[i] >> (bit - behind) & 1) sum.add(points[i / words]);
     }
     return sum;
   }
@@ -118,7 +133,7 @@ struct Combination {
     const u32 steps = tree_steps(at.threads);
     if (k == 0) {
       sums[at.thread] = Xyzz<F>::infinity();
-      for (u64 i = at.thread; i < count; i += at.threads) sums[at.thread].add(product(i));
+      for (u64 i = at.thread; i < count * words; i += at.threads) sums[at.thread].add(product(i));
     } else if (k <= steps) {
       tree_step(k - 1, at, sums);
     } else if (at.thread == 0) {

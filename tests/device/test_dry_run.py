@@ -18,10 +18,12 @@ def test_every_stage_but_the_second_curves_in_small(tmp_path: Path) -> None:
     once = [stage for stage in stages(SMALL) if stage[0] in {"same_bytes", "soak", "sanitized"}]
     assert script.run(bench, [*once, ("speed", speed((BN254,), 5), 1)], told.append)
     assert [found["stage"] for found in told] == ["same_bytes", "soak", "sanitized", "speed"]
-    assert told[0]["found"] == {"proofs": 3}
+    assert told[0]["found"] == {"proofs": 4}
     measured = told[-1]["found"]
-    assert set(measured) == {"sum bn128", "transforms bn128", "dense", "bits"}
+    assert set(measured) == {"sum bn128", "sum with multiples bn128", "transforms bn128", "dense", "bits"}
     assert measured["dense"]["ms"] > 0
+    assert measured["dense"]["without_multiples_ms"] > 0
+    assert measured["sum with multiples bn128"]["multiples"] > 1
     assert set(measured["dense"]["phases_ms"]) > {"rows", "transforms", "msm_h"}
     assert tmp_path.exists()
 

@@ -51,6 +51,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
             with Scope(backend) as scope:
                 domain = make_domain(backend, scope, curve, 1, root=curve.fr_root_of_order(1), coset=1)
                 forward_to_quotient(backend, curve, domain, scope.allocate(3 * 2 * 32), joined=True)
+                for group in ("g1", "g2"):  # of a key that comes again
+                    points, sums, out = (scope.allocate(384).address for _ in range(3))
+                    backend.launch(f"{curve.ident}_{group}_doublings", flat(1), [points, 1, 1, 1, sums, out])
         runs.update({name: backend.runs(name) for name in entries(ENTRY_FILES)})
     with HostBackend(files=LAW_FILES) as backend:
         with Scope(backend) as scope:

@@ -15,7 +15,9 @@ from kernels.curves import BN254
 from prover.backends.base import Launch, Scope, Traits
 from prover.backends.host import HostBackend
 from prover.msm import GroupName, Points, multi_exponentiate, point_bytes, sum_bytes
-from prover.plan import flat, plan_msm
+from prover.multiples import multiply
+from prover.plan import SLOT_BYTES, flat, plan_msm
+from prover.scan import exclusive_scan
 from tests.kernels.multiples import affine_multiples, times_generator
 from tests.kernels.operands import OPERANDS, edges, g1_bytes, g2_bytes, plain
 
@@ -55,10 +57,16 @@ def computed(
     chunk: int | None = None,
     traits: Traits | None = None,
     scalar_of_point: Sequence[int] | None = None,
+    multiples: int = 1,
 ) -> bytes:
-    plan = plan_msm(len(logarithms), BITS, traits or host.traits(), window_bits=window_bits, chunk=chunk)
+    shape = {"window_bits": window_bits, "chunk": chunk}
+    plan = plan_msm(len(logarithms), BITS, traits or host.traits(), **shape, multiples=multiples)
     with Scope(host) as scope:
         points = scope.uploaded(points_bytes(group, logarithms))
+        if multiples > 1:
+            table = scope.allocate(points.nbytes * multiples)
+            multiply(host, BN254, group, plan, points.address, table.address, 1 << 13)
+            points = table
         numbers = scope.uploaded(plain(scalars))
         out = scope.allocate(point_bytes(BN254, group))
         indices = 0
@@ -157,6 +165,56 @@ def test_chunks(host: HostBackend, group: GroupName, chunk: int) -> None:
     assert found == expected(group, logarithms, scalars)
 
 
+@pytest.mark.parametrize(("window_bits", "multiples"), [(3, 2), (7, 37), (8, 5), (13, 20), (16, 16), (12, 4)])
+@pytest.mark.parametrize("chunk", [None, 23])
+def test_multiples_of_points_give_the_same_sum(
+    host: HostBackend, window_bits: int, multiples: int, chunk: int | None
+) -> None:
+    """By tables, some of whose points are infinity, made in several launches; windows share buckets by them."""
+    for group in ("g1", "g2"):
+        logarithms, scalars = random_case((window_bits, group), 70)
+        shape: dict[str, Any] = {"window_bits": window_bits, "chunk": chunk, "multiples": multiples}
+        assert computed(host, group, logarithms, scalars, **shape) == expected(group, logarithms, scalars)
+        equal = [DISTRIBUTIONS["all equal"](Random(1), i) for i in range(70)]
+        assert computed(host, group, logarithms, equal, **shape) == expected(group, logarithms, equal)
+
+
+@pytest.mark.parametrize("count", [1, 16, 17, 4096, 5000])
+@pytest.mark.parametrize("slots", [1, 2, 64, 1024])
+def test_a_block_counts_digits_in_its_table_or_one_by_one(host: HostBackend, slots: int, count: int) -> None:
+    """Nothing is lost and nothing counted twice, however few slots there are and however common a digit is."""
+    random = Random(f"{slots} {count}")
+    window_buckets, groups = 1 << 11, 2
+    digits = [
+        random.choice([0, 1, 1 | 1 << 31, 1, 5, 5 + slots % window_buckets, random.randrange(1, window_buckets + 1)])
+        for _ in range(groups * count)
+    ]
+    with Scope(host) as scope:
+        words = scope.uploaded(struct.pack(f"<{len(digits)}I", *digits))
+        ends = scope.allocate(4 * (groups * window_buckets + 1))
+        entries = scope.allocate(4 * len(digits))
+        shape = Launch(-(-count // 64), groups, 8, slots * SLOT_BYTES)
+        arguments = [words.address, count, window_buckets, ends.address, 8, slots]
+        host.launch("bucket_count", shape, arguments)
+        counts = struct.unpack(f"<{groups * window_buckets}I", host.download(ends, 0, ends.nbytes - 4))
+        exclusive_scan(host, host.traits(), ends.address, groups * window_buckets + 1)
+        host.launch("bucket_scatter", shape, [*arguments, count, count, entries.address])
+        found = struct.unpack(f"<{len(digits)}I", host.download(entries, 0, entries.nbytes))
+    wanted: dict[int, list[int]] = {}
+    for place, digit in enumerate(digits):
+        if digit:
+            bucket = place // count * window_buckets + (digit & ~(1 << 31)) - 1
+            wanted.setdefault(bucket, []).append(place % count | digit & 1 << 31)
+    assert {bucket: number for bucket, number in enumerate(counts) if number} == {
+        bucket: len(listed) for bucket, listed in wanted.items()
+    }
+    begin = 0
+    for bucket in sorted(wanted):
+        end = begin + len(wanted[bucket])
+        assert sorted(found[begin:end]) == sorted(wanted[bucket])
+        begin = end
+
+
 @pytest.mark.parametrize("parallel", [1, 3, 100, 10_000])
 def test_runs_of_any_length(host: HostBackend, parallel: int) -> None:
     """Down to one entry for each thread, where every sum is a partial one."""
@@ -202,19 +260,21 @@ def test_two_sets_share_a_sort(host: HostBackend) -> None:
     assert steps == [(i, 4) for i in range(5)]
 
 
+@pytest.mark.parametrize("multiples", [1, 5])
 @pytest.mark.parametrize("window_bits", [1, 2, 3, 7, 8, 13, 16, 20])
-def test_digits_add_up_to_the_scalar(host: HostBackend, window_bits: int) -> None:
+def test_digits_add_up_to_the_scalar(host: HostBackend, window_bits: int, multiples: int) -> None:
     random = Random(window_bits)
-    scalars = edges(R) + [random.randrange(R) for _ in range(2000)]
-    count, windows = len(scalars), -(-BITS // window_bits)
+    scalars = edges(R) + [random.randrange(R) for _ in range(1000)]
+    count, plan = len(scalars), plan_msm(1, BITS, host.traits(), window_bits=window_bits, multiples=multiples)
     with Scope(host) as scope:
-        numbers, digits = scope.uploaded(plain(scalars)), scope.allocate(4 * windows * count)
-        host.launch("bn254_digits", flat(count), [numbers.address, 0, count, window_bits, windows, digits.address])
-        words = struct.unpack(f"<{windows * count}I", host.download(digits, 0, digits.nbytes))
+        numbers, digits = scope.uploaded(plain(scalars)), scope.allocate(4 * plan.windows * count)
+        shape = [count, window_bits, plan.groups, multiples, digits.address]
+        host.launch("bn254_digits", flat(count), [numbers.address, 0, *shape])
+        words = struct.unpack(f"<{plan.windows * count}I", host.download(digits, 0, digits.nbytes))
     for i, scalar in enumerate(scalars):
         total = 0
-        for w in range(windows):
-            word = words[w * count + i]
+        for w in range(plan.windows):
+            word = words[(w % plan.groups * multiples + w // plan.groups) * count + i]
             size = word & 0x7FFF_FFFF
             assert size <= 1 << (window_bits - 1)
             assert word != 0x8000_0000, "zero has no sign"

@@ -5,6 +5,7 @@ several blocks, every transform several passes, every multi-exponentiation sever
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from prover.groth16 import Blinding, Tuning, prove
 from prover.ntt import forward_to_quotient, inverse_to_coset, make_domain
 from prover.setup import setup_unsafe
 from tests.kernels.operands import GPU, montgomery, numbers
+from tests.prover.cuda.simulated import SimulatedDriver, simulated
 from tests.prover.r1cs_writer import r1cs_file, wtns_file
 from tests.prover.shapes import shapes
 
@@ -55,6 +57,17 @@ def cards() -> Iterator[Cards]:
 
 def agree(folder: Path, curve: Curve, name: str, cards: Cards, tunings: tuple[Tuning, ...], log2_chain: int) -> None:
     """Prove one shape every way."""
+    with proved_fast(folder, curve, name, cards, log2_chain) as (zkey, witness, fixed, expected):
+        for tuning in tunings:
+            device = cards.usual if tuning == Tuning() else cards.tiny
+            assert proof_to_json(prove(zkey, witness, device, blinding=fixed, tuning=tuning).proof) == expected, tuning
+
+
+@contextmanager
+def proved_fast(
+    folder: Path, curve: Curve, name: str, cards: Cards, log2_chain: int
+) -> Iterator[tuple[ZKey, Witness, Blinding, str]]:
+    """Key and witness of a shape, with the factors and the text of the fast path's proof."""
     circuit, values = shapes(curve, log2_chain=log2_chain)[name]
     (folder / "c.r1cs").write_bytes(r1cs_file(circuit, curve))
     (folder / "w.wtns").write_bytes(wtns_file(values, curve))
@@ -63,9 +76,7 @@ def agree(folder: Path, curve: Curve, name: str, cards: Cards, tunings: tuple[Tu
     fixed = Blinding(r=curve.r - 98765, s=(1 << 252) - 3)
     with ZKey.open(folder / "k.zkey") as zkey, Witness.open(folder / "w.wtns") as witness:
         expected = proof_to_json(prove(zkey, witness, cards.fast, blinding=fixed).proof)
-        for tuning in tunings:
-            device = cards.usual if tuning == Tuning() else cards.tiny
-            assert proof_to_json(prove(zkey, witness, device, blinding=fixed, tuning=tuning).proof) == expected, tuning
+        yield zkey, witness, fixed, expected
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -86,6 +97,21 @@ def test_every_shape_of_the_second_curve(cards: Cards, name: str, tmp_path: Path
 @pytest.mark.parametrize("log2_size", [9, LARGE_LOG2])
 def test_larger_ones(cards: Cards, curve: Curve, name: str, log2_size: int, tmp_path: Path) -> None:
     agree(tmp_path, curve, name, cards, (Tuning(window_bits=6, chunk=1 << (log2_size - 2)), Tuning()), log2_size)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.ident)
+@pytest.mark.parametrize("name", ["repeated wires", "bits", "dense"])
+def test_a_key_that_comes_again(cards: Cards, curve: Curve, name: str, tmp_path: Path) -> None:
+    """A card that keeps keys proves the second time with multiples of the points."""
+    driver = SimulatedDriver(host=cards.usual)
+    with (
+        proved_fast(tmp_path, curve, name, cards, 4) as (zkey, witness, fixed, expected),
+        simulated(driver) as card,
+    ):
+        for _ in range(2):
+            assert proof_to_json(prove(zkey, witness, card, blinding=fixed).proof) == expected
+    assert f"{curve.ident}_g2_doublings" in driver.launches
 
 
 @pytest.mark.parametrize("log_n", [1, 7])

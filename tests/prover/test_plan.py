@@ -10,6 +10,7 @@ from prover.backends.base import Traits
 from prover.plan import (
     COUNTERS_MAX,
     ELEMENT_BYTES,
+    SLOT_BYTES,
     choose_window,
     flat,
     plan_msm,
@@ -86,7 +87,9 @@ def test_multi_exponentiations(count: int, device: Traits, window_bits: int | No
         chunks = plan.chunks()
         assert sum(size for _, size in chunks) == count
         assert [first for first, _ in chunks] == [i * plan.chunk for i in range(len(chunks))]
-    launch, per_thread = plan.sort_launch(max(1, min(count, plan.chunk)))
+    launch, per_thread, slots = plan.sort_launch(max(1, min(count, plan.chunk)))
+    assert slots & (slots - 1) == 0 < slots
+    assert launch.shared_bytes == slots * SLOT_BYTES <= device.shared_bytes_max
     assert launch.blocks_x * launch.threads * per_thread >= min(count, plan.chunk)
     assert launch.blocks_y == plan.windows <= 65_535
     for sum_bytes in (128, 256):
@@ -123,9 +126,23 @@ def test_runs_share_entries_and_fit_the_lists(entries: int, device: Traits, para
 
 
 def test_windows_grow_with_the_number_of_points() -> None:
-    chosen = [choose_window(1 << log, BITS) for log in range(24)]
-    assert chosen == sorted(chosen)
-    assert 2 <= chosen[0] < chosen[-1] <= 20
+    for most in (1, 4):
+        chosen = [choose_window(1 << log, BITS, most)[0] for log in range(24)]
+        assert chosen == sorted(chosen)
+        assert 2 <= chosen[0] < chosen[-1] <= 20
+
+
+@given(count=st.integers(1, 1 << 24), most=st.integers(1, 64))
+def test_multiples_are_as_many_as_save_work(count: int, most: int) -> None:
+    window_bits, multiples = choose_window(count, BITS, most)
+    windows = -(-BITS // window_bits)
+    assert 1 <= multiples <= min(most, windows)
+    plan = plan_msm(count, BITS, GPU, window_bits=window_bits, multiples=multiples)
+    assert plan.windows == plan.groups * multiples >= windows
+    assert plan.groups == -(-windows // multiples)
+    assert plan.doublings * multiples >= BITS
+    # One multiple less would not do for so few groups.
+    assert multiples == 1 or -(-windows // (multiples - 1)) > plan.groups
 
 
 def test_limits_are_said() -> None:

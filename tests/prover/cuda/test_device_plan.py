@@ -7,7 +7,7 @@ import pytest
 
 from kernels.curves import BLS12_381, BN254, CURVES, Curve
 from prover.backends.base import Traits
-from prover.device_plan import CHUNK_MIN, KeyShape, ProofPlan, Sum, plan_proof
+from prover.device_plan import CHUNK_MIN, KeyShape, ProofPlan, Sum, plan_multiples, plan_proof
 from prover.errors import DeviceError
 from prover.plan import COUNTERS_MAX
 
@@ -112,3 +112,52 @@ def test_two_rows_are_planned_as_well() -> None:
     plan = plan_proof(dense(1), CARDS[8])
     assert plan.key_bytes < 1 << 14
     assert plan.workspace_bytes < 1 << 20
+
+
+@pytest.mark.parametrize("curve", CURVES, ids=lambda curve: curve.name)
+@pytest.mark.parametrize("size", CARDS)
+def test_multiples_take_what_key_and_proof_leave_and_no_more_than_half(size: int, curve: Curve) -> None:
+    card = CARDS[size]
+    for log2 in LOGS:
+        plain = fits(log2, card, curve, resident=True)
+        if plain is None:
+            continue
+        room = replace(card, memory_bytes=card.memory_bytes - plain.key_bytes)
+        plan = plan_multiples(plain.shape, room)
+        if plan is None:
+            continue
+        assert plan.workspace_bytes + 2 * plan.multiples_bytes <= room.memory_bytes
+        assert plan.key_bytes == plain.key_bytes
+        for each in plan.shape.sums:
+            msm = plan.sums[each.name]
+            assert msm.count * msm.multiples <= COUNTERS_MAX
+            assert msm.windows == msm.groups * msm.multiples
+            assert msm.multiples * msm.doublings >= plan.shape.scalar_bits
+            assert msm.groups <= plain.sums[each.name].groups
+        # Once they are there, proofs go on with them as long as the workspace has room.
+        rest = replace(room, memory_bytes=room.memory_bytes - plan.multiples_bytes)
+        again = plan_multiples(plain.shape, rest, plan.layout)
+        assert again is not None
+        assert again.layout == plan.layout
+        assert again.workspace_bytes <= rest.memory_bytes
+        assert plan_multiples(plain.shape, replace(rest, memory_bytes=1 << 10), plan.layout) is None
+
+
+def test_multiples_of_each_card() -> None:
+    """How many groups of windows are left, by card and size; `--max-vram` makes a card smaller."""
+
+    def groups(log2: int, card: Traits) -> int | None:
+        plain = fits(log2, card)
+        assert plain is not None
+        plan = plan_multiples(plain.shape, replace(card, memory_bytes=card.memory_bytes - plain.key_bytes))
+        return max(msm.groups for msm in plan.sums.values()) if plan is not None else None
+
+    assert {size: [groups(log2, card) for log2 in (1, 12, 16, 20)] for size, card in CARDS.items()} == {
+        8: [1, 1, 1, 2],
+        24: [1, 1, 1, 1],
+        80: [1, 1, 1, 1],
+        141: [1, 1, 1, 1],
+    }
+    assert {size: groups(22, card) for size, card in CARDS.items()} == {8: None, 24: 3, 80: 1, 141: 1}
+    assert {size: groups(24, CARDS[size]) for size in (24, 80, 141)} == {24: None, 80: 4, 141: 2}
+    assert [groups(20, replace(CARDS[141], memory_bytes=size << 30)) for size in (2, 4, 8)] == [None, 5, 2]

@@ -4,7 +4,7 @@ import contextlib
 import ctypes
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -14,10 +14,10 @@ from kernels.curves import BLS12_381, BN254, Curve
 from prover import circuits
 from prover.backends.arena import Arena
 from prover.backends.base import Launch
-from prover.backends.device import DeviceBackend
+from prover.backends.device import SPARED_PERCENT, DeviceBackend
 from prover.backends.driver import DriverFailure, Handle
 from prover.backends.host import HostBackend
-from prover.device_plan import plan_proof
+from prover.device_plan import plan_multiples, plan_proof
 from prover.device_proof import KernelComputation
 from prover.errors import Cancelled, DeviceError
 from prover.formats.snarkjson import proof_to_json
@@ -31,6 +31,7 @@ from tests.prover.cuda.simulated import NamedImages, Order, SimulatedDriver, sim
 from tests.prover.toy import MIXED, MULTIPLY, MULTIPLY_WITNESS, Circuit, mixed_witness, setup, wtns
 
 FIXED = Blinding(r=BN254.r - 1234567, s=(1 << 251) + 89)
+MULTIPLES = "multiples of a proving key's points"
 LAUNCHES_MAX = 40
 """Of a dense proof of 2^16 rows, the key being there; 60 are allowed, the aim is 40."""
 
@@ -71,6 +72,58 @@ def test_a_card_gives_the_same_bytes_in_whatever_order_its_queues_run(
             assert proof_to_json(prove(*bundled, device, blinding=FIXED, tuning=tuning).proof) == bundled_text
 
 
+@pytest.mark.parametrize("order", ["late", 1])
+def test_a_key_that_comes_again_gets_multiples_and_the_same_bytes(
+    bundled: tuple[ZKey, Witness], bundled_text: str, host: HostBackend, order: Order
+) -> None:
+    driver = SimulatedDriver(order=order, host=host)
+    with simulated(driver) as device:
+        made = []
+        for tuning in (Tuning(), Tuning(), Tuning(), Tuning(chunk=900), Tuning(resident=True), Tuning()):
+            before = len(driver.launches)
+            assert proof_to_json(prove(*bundled, device, blinding=FIXED, tuning=tuning).proof) == bundled_text
+            made.append([name for name in driver.launches[before:] if name.endswith("_doublings")])
+        assert [bool(names) for names in made] == [False, True, False, False, False, False]
+        assert set(made[1]) == {"bn254_g1_doublings", "bn254_g2_doublings"}
+
+
+def test_multiples_give_way_before_keys_do_and_do_not_come_again(
+    bundled: tuple[ZKey, Witness], small: tuple[ZKey, Witness], bundled_text: str, host: HostBackend
+) -> None:
+    driver = SimulatedDriver(host=host)
+    with simulated(driver) as device:
+        prove(*bundled, device)
+        needed = driver.in_use_bytes
+    driver = SimulatedDriver(host=host)
+    with simulated(driver) as device:
+        for _ in range(2):
+            prove(*small, device)
+        assert MULTIPLES in arenas(device)
+        # Just enough for the larger key beside the smaller one alone; some percent are spared.
+        driver.memory_bytes = arenas(device)["a proving key"].nbytes + needed * 100 // (100 - SPARED_PERCENT) + 512
+        assert proof_to_json(prove(*bundled, device, blinding=FIXED).proof) == bundled_text
+        assert MULTIPLES not in arenas(device)
+        for _ in range(2):
+            prove(*small, device)
+        assert MULTIPLES not in arenas(device)
+    assert driver.launches.count("bn254_row_count") == 2, "the keys stayed"
+
+
+def test_where_there_is_no_memory_for_multiples_there_are_none(
+    bundled: tuple[ZKey, Witness], bundled_text: str, host: HostBackend
+) -> None:
+    driver = SimulatedDriver(host=host)
+    with simulated(driver) as device:
+        prove(*bundled, device)
+        needed = driver.in_use_bytes
+    driver = SimulatedDriver(host=host)
+    with simulated(driver, max_vram_bytes=needed + (1 << 16)) as device:
+        for _ in range(3):
+            assert proof_to_json(prove(*bundled, device, blinding=FIXED).proof) == bundled_text
+        assert MULTIPLES not in arenas(device)
+        assert driver.peak_bytes <= needed + (1 << 16)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("order", ["late", 5])
 def test_the_second_curve(tmp_path: Path, host: HostBackend, order: Order) -> None:
@@ -83,8 +136,9 @@ def test_the_second_curve(tmp_path: Path, host: HostBackend, order: Order) -> No
     ):
         fixed = Blinding(r=BLS12_381.r - 7, s=5)
         expected = proof_to_json(prove(zkey, witness, host, blinding=fixed).proof)
-        for tuning in (Tuning(), Tuning(window_bits=5, chunk=3)):
+        for tuning in (Tuning(), Tuning(window_bits=5, chunk=3), Tuning()):
             assert proof_to_json(prove(zkey, witness, device, blinding=fixed, tuning=tuning).proof) == expected
+        assert MULTIPLES in arenas(device)
 
 
 @pytest.mark.parametrize("order", ["late", 1])
@@ -105,8 +159,9 @@ def test_a_dense_key_shares_one_list_of_digits(tmp_path: Path, host: HostBackend
         assert [(each.name, len(each.point_bytes)) for each in survey.shape.sums] == [("msm_a", 3), ("msm_h", 1)]
         expected = proof_to_json(prove(*pair, host, blinding=FIXED).proof)
         device = stack.enter_context(simulated(SimulatedDriver(order=order, host=host)))
-        for tuning in (Tuning(), Tuning(chunk=20), Tuning(chunk=20, resident=False)):
+        for tuning in (Tuning(), Tuning(chunk=20), Tuning(), Tuning(chunk=20, resident=False)):
             assert proof_to_json(prove(*pair, device, blinding=FIXED, tuning=tuning).proof) == expected
+        assert MULTIPLES in arenas(device)
 
 
 @pytest.mark.parametrize("order", ["late", 1, 2])
@@ -152,12 +207,13 @@ def test_a_key_that_does_not_fit_comes_from_the_host(
 def test_what_is_asked_of_the_driver_and_in_which_order(small: tuple[ZKey, Witness], host: HostBackend) -> None:
     driver = SimulatedDriver(host=host)
     with simulated(driver) as device:
-        prove(*small, device, blinding=FIXED)
+        for _ in range(2):
+            prove(*small, device, blinding=FIXED)
         first = len(driver.calls)
         prove(*small, device, blinding=FIXED)
         calls = driver.calls[first:]
-        assert driver.peak_bytes == driver.in_use_bytes, "key and workspace stay for the next proof"
-    assert [call.name for call in driver.calls].count("allocate") == 2, "one piece for the key, one for proofs"
+        assert driver.peak_bytes == driver.in_use_bytes, "key, multiples and workspace stay for the next proof"
+    assert [call.name for call in driver.calls].count("allocate") == 3, "for the key, its multiples, for proofs"
     assert not [call for call in calls if call.name in {"allocate", "load", "function", "make_stream", "free"}]
     # The rows and the transforms have a queue of their own, which waits for the witness.
     launches = [(call.detail.removeprefix("bn254_"), call.stream) for call in calls if call.name == "launch"]
@@ -183,10 +239,11 @@ def test_what_is_asked_of_the_driver_and_in_which_order(small: tuple[ZKey, Witne
 def test_failures_at_any_call_free_everything_and_say_where(small: tuple[ZKey, Witness], host: HostBackend) -> None:
     counting = SimulatedDriver(host=host)
     with simulated(counting) as device:
-        prove(*small, device, blinding=FIXED)
+        for _ in range(2):
+            prove(*small, device, blinding=FIXED)
         total = len(counting.calls)
     stages = set()
-    for number in range(0, total, 7):
+    for number in range(0, total, 13):
         driver = SimulatedDriver(host=host, fail_at=number)
         stages |= _fails(driver, small)
         assert not driver.leaks(), counting.calls[number]
@@ -198,7 +255,8 @@ def test_failures_at_any_call_free_everything_and_say_where(small: tuple[ZKey, W
 def test_failures_at_every_single_call(small: tuple[ZKey, Witness], host: HostBackend, order: Order) -> None:
     counting = SimulatedDriver(host=host, order=order)
     with simulated(counting) as device:
-        prove(*small, device, blinding=FIXED)
+        for _ in range(2):
+            prove(*small, device, blinding=FIXED)
         total = len(counting.calls)
     stages = set()
     for number in range(total):
@@ -209,11 +267,12 @@ def test_failures_at_every_single_call(small: tuple[ZKey, Witness], host: HostBa
 
 
 def _fails(driver: SimulatedDriver, pair: tuple[ZKey, Witness]) -> set[str]:
-    """Prove on a driver that fails somewhere; return the stage that the error names."""
+    """Prove twice on a driver that fails somewhere; return the stage that the error names."""
     expected = driver.fail_at
     try:
         with simulated(driver) as device:
-            prove(*pair, device, blinding=FIXED)
+            for _ in range(2):
+                prove(*pair, device, blinding=FIXED)
     except DeviceError as error:
         sentence = str(error)
         assert "an injected failure" in sentence
@@ -279,6 +338,18 @@ def test_the_planned_peak_of_each_stage_is_the_real_one(
         key = arenas(device)["a proving key"]
         assert key.peak_bytes == key.nbytes == plan.key_bytes
         assert driver.peak_bytes == plan.key_bytes + plan.workspace_bytes
+        if tuning != Tuning():
+            return
+        traits = device.traits()
+        room = replace(traits, memory_bytes=traits.memory_bytes + arenas(device)["a proof"].nbytes)
+        plan_with = plan_multiples(survey.shape, room)
+        assert plan_with is not None
+        for _ in range(2):
+            peaks.clear()
+            prove(*bundled, device, progress=watch)
+            assert {name: peaks[name] for name in planned} == plan_with.stage_bytes()
+        multiples = arenas(device)[MULTIPLES]
+        assert multiples.peak_bytes == multiples.nbytes == plan_with.multiples_bytes
 
 
 def arenas(device: DeviceBackend) -> dict[str, Arena]:
@@ -292,9 +363,12 @@ def test_memory_stays_flat_and_keys_give_way_to_others(
     with simulated(driver) as device:
         prove(*bundled, device)
         alone = driver.in_use_bytes
+        prove(*bundled, device)
+        with_multiples = driver.in_use_bytes
+        assert with_multiples > alone
         for _ in range(2):
             prove(*bundled, device)
-            assert driver.in_use_bytes == alone
+            assert driver.in_use_bytes == with_multiples
         small_needs = plan_proof(Survey(small[0]).shape, device.traits()).key_bytes
     # Just enough for the larger one: the smaller key has to go, and comes back.
     limit = alone + small_needs // 2
@@ -358,7 +432,7 @@ class Dense(SimulatedDriver):
         arguments: tuple[int, ...],
     ) -> None:
         if str(function).endswith("_digits"):
-            self.entries = arguments[2] * arguments[4]
+            self.entries = arguments[2] * arguments[4] * arguments[5]
         super().launch(function, grid, threads, shared_bytes, stream, arguments)
 
     def copy_out(self, host: int, address: int, nbytes: int, stream: Handle) -> None:
@@ -373,13 +447,16 @@ def test_a_proof_of_2_16_takes_few_launches() -> None:
     phases = _Phases(lambda *_step: None, lambda: False, phase_weights(n_vars=1 << 16, n_public=1, domain_size=1 << 16))
     witness = cast(Witness, type("Zeros", (), {"values": memoryview(bytes(32 << 16))}))
     with simulated(driver) as device:
-        for _ in range(2):
+        taken = []
+        for resident in (True, True, None, None):
             before = len(driver.launches)
-            with KernelComputation(cast(ProvingKey, key), device, phases) as computation:
+            with KernelComputation(cast(ProvingKey, key), device, phases, resident=resident) as computation:
                 computation.run(witness, 5, 7)
-    launches = driver.launches[before:]
-    assert launches.count("bn254_g1_accumulate") + launches.count("bn254_g2_accumulate") == 4
-    assert len(launches) <= LAUNCHES_MAX, launches
+            taken.append(driver.launches[before:])
+    assert "bn254_g2_doublings" in taken[2]
+    for launches in (taken[1], taken[3]):  # by the points alone, and by their multiples
+        assert launches.count("bn254_g1_accumulate") + launches.count("bn254_g2_accumulate") == 4
+        assert len(launches) <= LAUNCHES_MAX, launches
 
 
 def test_a_device_is_opened_once() -> None:
