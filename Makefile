@@ -50,7 +50,7 @@ demo: $(VENV)/.base page  ## hub, two agents and one proof on this machine; ONCE
 
 # Five at a time on two cores: many of them wait for processes they have killed, stopped or cut off.
 # The tests start hundreds of processes of ours: with bytecode kept, each starts in two thirds of the time.
-test test-long chaos: export PYTHONDONTWRITEBYTECODE =
+test test-long chaos cuda: export PYTHONDONTWRITEBYTECODE =
 
 test: $(VENV)/.dev node_modules/.package-lock.json page  ## the tests, at most 10 minutes on two cores
 	@if command -v npm >/dev/null; then npm run --silent test -- --reporter=dot; fi
@@ -99,9 +99,12 @@ bench-quick: $(VENV)/.dev page  ## the same in small, about 8 minutes; says whet
 sass: $(VENV)/.dev  ## the kernels' machine code, counted for five kinds of card, into docs/performance.md; needs nvcc, about 10 minutes
 	$(BIN)/python -m bench.sass
 
-cuda: $(VENV)/.dev  ## the same for sm_90 alone, and for all where the kernels are not those of the report; writes nothing
+CARDS_TESTS := tests/kernels/test_proofs.py tests/prover/cuda/test_proof.py tests/device
+
+cuda: $(VENV)/.dev  ## sass for sm_90 alone (for all where the kernels are others), and larger proofs by them; about 4 minutes
 	@if command -v nvcc >/dev/null; then $(BIN)/python -m bench.sass --check; \
 	else echo "nvcc is missing: the kernels are not compiled for cards (a CUDA toolkit, or the packages of the extra gpu)"; fi
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not gpu" $(CARDS_TESTS) $(PYTEST_ARGS)
 
 clean:  ## remove what was built
 	rm -rf $(VENV) build dist node_modules
