@@ -12,10 +12,11 @@ from prover.backends.base import Backend, Reserve, Scope
 from prover.device_plan import ProofPlan
 from prover.keys import LoadedKey
 from prover.msm import GroupName, point_bytes, sum_bytes
-from prover.plan import MsmPlan, flat
+from prover.plan import THREADS, MsmPlan, flat
 
-PER_THREAD: Final = 16
-"""Points that share an inversion."""
+PER_THREAD_MAX: Final = 16
+"""Points that share an inversion, where there are enough to keep all of a device busy; it takes as long as some forty
+doublings."""
 
 
 class Multiples:
@@ -77,6 +78,7 @@ def multiply(
     """
     size = point_bytes(curve, group)
     tile = max(1, min(plan.count, scratch_bytes // sum_bytes(curve, group)))
+    per_thread = max(1, min(PER_THREAD_MAX, tile // (THREADS * plan.traits.parallel)))
     with Scope(backend) as scope:
         sums = scope.allocate(tile * sum_bytes(curve, group))
         for number in range(plan.multiples):
@@ -84,5 +86,5 @@ def multiply(
             source = points if number == 0 else out - plan.count * size
             for first in range(0, plan.count, tile):
                 count, at = min(tile, plan.count - first), first * size
-                arguments = [source + at, count, plan.doublings if number else 0, PER_THREAD, sums.address, out + at]
-                backend.launch(f"{curve.ident}_{group}_doublings", flat(count, PER_THREAD), arguments)
+                arguments = [source + at, count, plan.doublings if number else 0, per_thread, sums.address, out + at]
+                backend.launch(f"{curve.ident}_{group}_doublings", flat(count, per_thread), arguments)

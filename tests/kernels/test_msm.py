@@ -179,6 +179,24 @@ def test_multiples_of_points_give_the_same_sum(
         assert computed(host, group, logarithms, equal, **shape) == expected(group, logarithms, equal)
 
 
+@pytest.mark.parametrize(("threads", "per_thread"), [(1, 60), (3, 20), (7, 9), (64, 1)])
+@pytest.mark.parametrize("group", ["g1", "g2"])
+def test_points_share_an_inversion(host: HostBackend, group: GroupName, threads: int, per_thread: int) -> None:
+    """Infinity among them, which has no inverse; no doubling at all gives the points themselves."""
+    logarithms, _ = random_case(("doublings", group), 60)
+    assert 0 in logarithms
+    size = point_bytes(BN254, group)
+    with Scope(host) as scope:
+        points = scope.uploaded(points_bytes(group, logarithms))
+        sums, out = scope.allocate(2 * points.nbytes), scope.allocate(points.nbytes)
+        for doublings in (0, 1, 5):
+            arguments = [points.address, 60, doublings, per_thread, sums.address, out.address]
+            host.launch(f"bn254_{group}_doublings", Launch(1, threads=threads), arguments)
+            found = host.download(out, 0, out.nbytes)
+            wanted = [expected(group, [i], [1 << doublings]) for i in logarithms]
+            assert [found[at : at + size] for at in range(0, len(found), size)] == wanted
+
+
 @pytest.mark.parametrize("count", [1, 16, 17, 4096, 5000])
 @pytest.mark.parametrize("slots", [1, 2, 64, 1024])
 def test_a_block_counts_digits_in_its_table_or_one_by_one(host: HostBackend, slots: int, count: int) -> None:
