@@ -84,10 +84,10 @@ def crash_points(name: str, rig: Rig, library: Path, report: Report) -> None:
         machine = fleet.hub_machine if name == "hub" else fleet.agents[0]
         sweep = Sweep(fleet, machine, client=client, episodes=runs, report=report, rng=rng)
         points = sweep.points()
-        report.notes[f"crash points of {name}"] = points
+        report.notes["crash points"] = points
         for at in range(ROUNDS):
             rounds(sweep, points, at, rng)
-            report.notes[f"rounds of them ({name})"] = at + 1
+            report.notes["rounds of them"] = at + 1
             report.write(name)
         sweep.settle()
 
