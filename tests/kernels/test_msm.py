@@ -100,7 +100,7 @@ def test_ten_thousand_points(host: HostBackend, group: GroupName) -> None:
 
 def test_every_small_number_of_points(host: HostBackend) -> None:
     wrong = []
-    for count in range(301):
+    for count in [*range(132), 255, 256, 257, 300]:
         logarithms, scalars = random_case(count, count)
         if computed(host, "g1", logarithms, scalars) != expected("g1", logarithms, scalars):
             wrong.append(count)
@@ -172,25 +172,25 @@ def test_multiples_of_points_give_the_same_sum(
 ) -> None:
     """By tables, some of whose points are infinity, made in several launches; windows share buckets by them."""
     for group in ("g1", "g2"):
-        logarithms, scalars = random_case((window_bits, group), 70)
+        logarithms, scalars = random_case((window_bits, group), 40)
         shape: dict[str, Any] = {"window_bits": window_bits, "chunk": chunk, "multiples": multiples}
         assert computed(host, group, logarithms, scalars, **shape) == expected(group, logarithms, scalars)
-        equal = [DISTRIBUTIONS["all equal"](Random(1), i) for i in range(70)]
+        equal = [DISTRIBUTIONS["all equal"](Random(1), i) for i in range(40)]
         assert computed(host, group, logarithms, equal, **shape) == expected(group, logarithms, equal)
 
 
-@pytest.mark.parametrize(("threads", "per_thread"), [(1, 60), (3, 20), (7, 9), (64, 1)])
+@pytest.mark.parametrize(("threads", "per_thread"), [(1, 25), (3, 9), (32, 1)])
 @pytest.mark.parametrize("group", ["g1", "g2"])
 def test_points_share_an_inversion(host: HostBackend, group: GroupName, threads: int, per_thread: int) -> None:
     """Infinity among them, which has no inverse; no doubling at all gives the points themselves."""
-    logarithms, _ = random_case(("doublings", group), 60)
+    logarithms, _ = random_case(("doublings", group), 25)
     assert 0 in logarithms
     size = point_bytes(BN254, group)
     with Scope(host) as scope:
         points = scope.uploaded(points_bytes(group, logarithms))
         sums, out = scope.allocate(2 * points.nbytes), scope.allocate(points.nbytes)
         for doublings in (0, 1, 5):
-            arguments = [points.address, 60, doublings, per_thread, sums.address, out.address]
+            arguments = [points.address, 25, doublings, per_thread, sums.address, out.address]
             host.launch(f"bn254_{group}_doublings", Launch(1, threads=threads), arguments)
             found = host.download(out, 0, out.nbytes)
             wanted = [expected(group, [i], [1 << doublings]) for i in logarithms]

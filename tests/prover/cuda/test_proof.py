@@ -66,7 +66,7 @@ def test_a_card_gives_the_same_bytes_in_whatever_order_its_queues_run(
     bundled: tuple[ZKey, Witness], bundled_text: str, host: HostBackend, order: Order
 ) -> None:
     with simulated(SimulatedDriver(order=order, host=host)) as device:
-        for tuning in (Tuning(), Tuning(window_bits=7, chunk=900), Tuning(overlap=False)):
+        for tuning in (Tuning(), Tuning(window_bits=7, chunk=900), Tuning(overlap=False, resident=True)):
             assert proof_to_json(prove(*bundled, device, blinding=FIXED, tuning=tuning).proof) == bundled_text
 
 
