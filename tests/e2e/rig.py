@@ -215,14 +215,11 @@ class Hub:
         return until(there, f"{name} to be {state}")
 
     def wait_job(self, job: str, states: set[str] | None = None, deadline_s: float = DEADLINE_S) -> dict[str, Any]:
-        """The job once it is in one of ``states`` (ended, if none are named), as the live stream shows it."""
-        wanted = states or ENDED
+        """The job once the live stream has shown it in one of ``states``, or ended; it may have gone on since."""
         for seen in self.watch(job, deadline_s):
-            if seen["state"] in wanted or seen["state"] in ENDED:
+            if seen["state"] in ENDED | (states or set()):
                 break
-        ended = self.job(job)
-        assert ended["state"] in wanted | ENDED, ended
-        return ended
+        return self.job(job)
 
     def watch_to_end(self, job: str) -> Iterator[dict[str, Any]]:
         """Every state of one job up to its end."""
