@@ -35,7 +35,12 @@ TWICE_PRODUCTS: Final = 9
 ALONE_PRODUCTS: Final = 1 << 13
 """Products that a card finishes while one of its threads finishes one: what runs on one thread alone takes so long.
 Derived from the instructions of a product, not measured."""
-GPU_RUN: Final = 64
+GPU_RUN_MIN: Final = 16
+GPU_RUN_MAX: Final = 64
+"""Sorted entries that a thread adds up: the more, the fewer partial sums are left, which cost half as much again; the
+fewer, the sooner it is done, where there are not enough for all threads of a card."""
+GPU_RUNS_OF_SM: Final = 384
+"""Threads of a multiprocessor that add points: what their registers leave room for, twelve warps."""
 SORT_SLOTS: Final = 1 << 10
 """Digits that a block of the sort counts by itself: 8 KiB of shared memory, so that eight blocks find room."""
 SLOT_BYTES: Final = 2 * COUNTER_BYTES
@@ -248,7 +253,11 @@ class MsmPlan:
         if entries == 0:
             return []
         cpu = self.traits.kind == "cpu"
-        run = ceil_div(entries, self.traits.parallel * CPU_RUNS_PER_THREAD) if cpu else GPU_RUN
+        if cpu:
+            run = ceil_div(entries, self.traits.parallel * CPU_RUNS_PER_THREAD)
+        else:
+            fair = ceil_div(entries, self.traits.parallel * GPU_RUNS_OF_SM)
+            run = max(GPU_RUN_MIN, min(GPU_RUN_MAX, fair))
         block = 1 if cpu else THREADS // 2
         threads = ceil_div(entries, run)
         launches = [(Launch(ceil_div(threads, block), threads=block), run)]
@@ -269,7 +278,8 @@ class MsmPlan:
         if self.traits.kind == "cpu":
             # The share of a thread is rounded up, so that fewer entries can take more threads.
             return 2 * min(entries, self.traits.parallel * CPU_RUNS_PER_THREAD)
-        return 2 * ceil_div(entries, GPU_RUN)
+        few = min(ceil_div(entries, GPU_RUN_MIN), self.traits.parallel * GPU_RUNS_OF_SM)
+        return 2 * max(few, ceil_div(entries, GPU_RUN_MAX))
 
     def reduce_launch(self, sum_bytes: int) -> Launch:
         """Return the launch of the buckets' reduction, for sums of ``sum_bytes`` bytes."""
