@@ -158,9 +158,10 @@ def _inside(facts: Facts, ladder: Ladder) -> Why:
     restart = f"`provewire recover {facts.called} restart-agent --yes` starts it and leaves provers alone."
     provers = _alive(ladder)
     if agent.state is State.FAILED:
+        how = agent.sentence.removeprefix("it does not run, and ")
         return Why(
             state="agent_dead",
-            cause=f"the agent does not run ({agent.sentence}){provers}{_room(ladder)}",
+            cause=f"the agent does not run ({how}){provers}{_room(ladder)}",
             remedy=f"{_make_room(ladder)}{restart}",
             certain=True,
         )

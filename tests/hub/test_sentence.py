@@ -197,6 +197,7 @@ def test_an_agent_that_does_not_run_was_seen() -> None:
     ladder = looked(agent=(RungState.FAILED, "it does not run, and nothing supervises it"))
     said = sentence(facts(state=LOST, reach=way(), ladder=ladder, status=PROVING))
     assert (said.state, said.certain, said.severity) == ("agent_dead", True, Severity.BAD)
+    assert said.cause.startswith("the agent does not run (nothing supervises it); provers are alive")
     assert said.text.startswith("lost, last heard ")
     assert "provers are alive" in said.text
     assert "`provewire recover gpu-07 restart-agent --yes`" in said.remedy
