@@ -20,6 +20,10 @@ LOGS = False
 """Short and offline: errors are sentences, and logging takes longer to load than a small proof takes."""
 
 
+ENDS_AT_ONCE = True
+"""Both files are on the disk, and device and keys closed, when ``run`` returns."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's options."""
     parser.add_argument("--zkey", required=True, type=Path, metavar="F", help="proving key, as snarkjs writes it")

@@ -6,15 +6,17 @@ curve ``y^2 = x^3 + b`` over the base field ``Fq`` with a subgroup of prime orde
 over ``Fq2 = Fq[u]/(u^2 + 1)``.
 """
 
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 Fq2 = tuple[int, int]
 """An element ``c0 + c1*u`` of the quadratic extension, canonical coordinates below ``q``."""
+G1Point = tuple[int, int] | None
+"""An affine point of the first group; None is infinity."""
+G2Point = tuple[Fq2, Fq2] | None
+"""An affine point of the second group; None is infinity."""
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(NamedTuple):
     """One pairing-friendly curve.
 
     Attributes:

@@ -6,7 +6,7 @@ from typing import Final, Literal
 from kernels.curves import Curve
 from prover.backends.base import Backend, Scope
 from prover.native import native
-from prover.plan import COUNTER_BYTES, choose_native_window, native_windows
+from prover.native_plan import COUNTER_BYTES, choose_native_window, native_windows
 
 Group = Literal["g1", "g2"]
 

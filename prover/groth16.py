@@ -14,8 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from kernels.curves import Curve
 from prover.backends.base import Backend, Scope
@@ -24,7 +23,7 @@ from prover.formats.snarkjson import Proof, vkey_from_zkey
 from prover.formats.strategy import ProvingKey
 from prover.formats.wtns import Witness, check_pair
 from prover.hostproof import HostComputation, reads_as_mapped
-from prover.plan import phase_weights
+from prover.native_plan import phase_weights
 from prover.verify import why_rejected
 
 PHASES: Final[tuple[str, ...]] = (
@@ -57,8 +56,7 @@ Progress = Callable[[str, int, int], None]
 """Called with the phase in hand, and how much of the whole proof is done, of how much: units of `phase_weights`."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Blinding:
+class Blinding(NamedTuple):
     """The two random scalars of a proof; whoever knows them learns about the witness.
 
     Attributes:
@@ -69,14 +67,17 @@ class Blinding:
     r: int
     s: int
 
+    def __repr__(self) -> str:
+        """Name the class and no more."""
+        return "Blinding(...)"
+
     @classmethod
     def random(cls, curve: Curve) -> "Blinding":
         """Return uniform factors from the system's random source."""
         return cls(_random_below(curve.r), _random_below(curve.r))
 
 
-@dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(NamedTuple):
     """What a plan may be forced to, to compare results; None leaves it to the planner.
 
     Attributes:
@@ -96,8 +97,7 @@ PLANNED: Final = Tuning()
 """Everything as the planner decides."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProofResult:
+class ProofResult(NamedTuple):
     """A proof that verifies.
 
     Attributes:
@@ -108,7 +108,7 @@ class ProofResult:
 
     proof: Proof
     public: list[int]
-    timings_ms: dict[str, float] = field(default_factory=dict)
+    timings_ms: dict[str, float]
 
 
 class _Phases:

@@ -17,7 +17,7 @@ from prover.formats.snarkjson import Proof
 from prover.formats.strategy import HBasis, ProvingKey
 from prover.formats.wtns import Witness
 from prover.native import address_of, montgomery_bytes, native
-from prover.plan import ELEMENT_BYTES, native_bytes
+from prover.native_plan import ELEMENT_BYTES, native_bytes
 
 
 class Phases(Protocol):

@@ -1,6 +1,6 @@
 """Number-theoretic transforms over a backend, and the tables of powers they need."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from kernels.curves import Curve
 from prover.backends.base import Backend, Buffer, Scope
@@ -153,7 +153,7 @@ def forward_to_quotient(
     roots = domain.roots
     backend.launch(
         f"{curve.ident}_ntt_quotient_pass",
-        replace(last.launch, blocks_y=1),
+        last.launch._replace(blocks_y=1),
         [*shape, roots.low, roots.high, roots.window],
     )
 

@@ -7,7 +7,7 @@ key does, and do not come again: to compute them takes as long as a dozen proofs
 from collections import OrderedDict
 from collections.abc import MutableMapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary, ref
 
 from prover.backends.base import Backend, Reserve, Traits
@@ -156,7 +156,7 @@ def take_key(
     shape = there.shape if there else (survey or Survey(zkey)).shape
     while True:
         traits = backend.traits()
-        room = replace(traits, memory_bytes=traits.memory_bytes + residents.workspace_bytes)
+        room = traits._replace(memory_bytes=traits.memory_bytes + residents.workspace_bytes)
         try:
             if there is not None and there.resident and window_bits is chunk is resident is None:
                 plan = _plan_multiples(backend, residents, there, room)

@@ -6,9 +6,8 @@ so every value is checked before it enters a formula.
 
 from collections.abc import Sequence
 
-from kernels.reference.group import group1
 from prover.formats.snarkjson import Proof, VerifyingKey
-from prover.pairing import lies_in_g1, lies_in_g2, product_is_one, statement
+from prover.pairing import lies_in_g1, lies_in_g2, lies_on_curve, product_is_one, statement
 
 
 def verify(vkey: VerifyingKey, public: Sequence[int], proof: Proof) -> bool:
@@ -27,12 +26,11 @@ def why_rejected(vkey: VerifyingKey, public: Sequence[int], proof: Proof) -> str
     problem = _wrong_public(vkey, public) or _wrong_points(vkey, proof)
     if problem is not None:
         return problem
-    first = group1(vkey.curve)
     # e(A, B) = e(alpha, beta) e(sum of public_i IC_i, gamma) e(C, delta)
     holds = product_is_one(
         vkey.curve,
         [
-            (first.neg(proof.a), proof.b),
+            (proof.a and (proof.a[0], -proof.a[1] % vkey.curve.q), proof.b),
             (vkey.alpha1, vkey.beta2),
             (statement(vkey.curve, vkey.ic, public), vkey.gamma2),
             (proof.c, vkey.delta2),
@@ -54,14 +52,12 @@ def _wrong_points(vkey: VerifyingKey, proof: Proof) -> str | None:
     curve = vkey.curve
     if proof.curve != curve:
         return f"the proof is of {proof.curve.name}, the verification key of {curve.name}"
-    first = group1(curve)
     for name, point in (("pi_a", proof.a), ("pi_c", proof.c)):
         if point is not None and not all(0 <= value < curve.q for value in point):
             return f"a coordinate of {name} is not below the base field's modulus"
         if not lies_in_g1(curve, point):
-            return (
-                f"{name} does not lie {'on the curve' if not first.contains(point) else 'in the subgroup of order r'}"
-            )
+            place = "in the subgroup of order r" if lies_on_curve(curve, point) else "on the curve"
+            return f"{name} does not lie {place}"
     if not all(0 <= value < curve.q for part in proof.b or () for value in part):
         return "a coordinate of pi_b is not below the base field's modulus"
     if not lies_in_g2(curve, proof.b):

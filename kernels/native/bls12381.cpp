@@ -161,26 +161,24 @@ EXPORT u64 bls12381_g2_first_off_curve(const u8* points, u64 count, const u8* b,
   return first_off_curve<Fq2>(points, count, loaded<Fq2>(b), threads);
 }
 
-// Verification. `constants` are Pairing::Constants; points are affine in Montgomery form.
+// Verification. Points are affine in Montgomery form.
 
-EXPORT u64 bls12381_pairing_product_is_one(const u8* constants, const u8* ps, const u8* qs, u64 count) {
+EXPORT u64 bls12381_pairing_product_is_one(const u8* ps, const u8* qs, u64 count) {
   std::vector<G1> first(count);
   std::vector<G2> second(count);
   for (u64 i = 0; i < count; ++i) {
     first[i] = loaded<G1>(ps + i * sizeof(G1));
     second[i] = loaded<G2>(qs + i * sizeof(G2));
   }
-  using Product = Pairing<PairingTraits>;
-  return Product(loaded<Product::Constants>(constants)).product_is_one(first, second);
+  return Pairing<PairingTraits>().product_is_one(first, second);
 }
 
 EXPORT u64 bls12381_g1_is_in_group(const u8* point, const u8* b) {
   return is_in_group<FrParams>(loaded<G1>(point), loaded<Fq>(b));
 }
 
-EXPORT u64 bls12381_g2_is_in_group(const u8* constants, const u8* point, const u8* b) {
-  using Product = Pairing<PairingTraits>;
-  return Product(loaded<Product::Constants>(constants)).is_in_second_group(loaded<G2>(point), loaded<Fq2>(b));
+EXPORT u64 bls12381_g2_is_in_group(const u8* point, const u8* b) {
+  return Pairing<PairingTraits>().is_in_second_group(loaded<G2>(point), loaded<Fq2>(b));
 }
 
 // out = points[0] + the sum of scalar times point over the others.

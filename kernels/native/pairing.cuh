@@ -110,12 +110,7 @@ class Pairing {
   using F = typename T::Fq;
   using E = typename T::Fq2;
 
-  // What Python computes once: xi^(k (q - 1) / 6) for k below 6.
-  struct Constants {
-    E frobenius[6];
-  };
-
-  explicit Pairing(const Constants& constants) : constants_(constants) {}
+  Pairing() : frobenius_(frobenius_powers().power) {}
 
   bool product_is_one(std::vector<Affine<F>> ps, std::vector<Affine<E>> qs) const {
     for (u64 i = ps.size(); i-- > 0;) {
@@ -142,7 +137,7 @@ class Pairing {
     if (T::is_negative) multiple.y = -multiple.y;
     // The other families' twist divides where that of BN curves multiplies.
     const Affine<E> image = T::is_bn ? frobenius(point) : Affine<E>{conjugate(point.x), conjugate(point.y)};
-    if (!T::is_bn) multiple = {multiple.x * constants_.frobenius[2], multiple.y * constants_.frobenius[3]};
+    if (!T::is_bn) multiple = {multiple.x * frobenius_[2], multiple.y * frobenius_[3]};
     return image.x == multiple.x && image.y == multiple.y;
   }
 
@@ -227,11 +222,11 @@ class Pairing {
 
   static E conjugate(const E& x) { return {x.c0, -x.c1}; }
   Affine<E> frobenius(const Affine<E>& q) const {
-    return {conjugate(q.x) * constants_.frobenius[2], conjugate(q.y) * constants_.frobenius[3]};
+    return {conjugate(q.x) * frobenius_[2], conjugate(q.y) * frobenius_[3]};
   }
   Fq12<T> frobenius(const Fq12<T>& x) const {
     Fq12<T> y;
-    for (u32 k = 0; k < 6; ++k) y.c[k % 2].c[k / 2] = conjugate(x.c[k % 2].c[k / 2]) * constants_.frobenius[k];
+    for (u32 k = 0; k < 6; ++k) y.c[k % 2].c[k / 2] = conjugate(x.c[k % 2].c[k / 2]) * frobenius_[k];
     return y;
   }
 
@@ -275,7 +270,37 @@ class Pairing {
     return T::is_negative ? y.conjugate() : y;
   }
 
-  Constants constants_;
+  // xi^(k (q - 1) / 6) for k below 6: what the q-th power map multiplies by.
+  struct Powers {
+    E power[6];
+  };
+
+  // Computed once.
+  static const Powers& frobenius_powers() {
+    static const Powers powers = [] {
+      using P = typename F::Params;
+      constexpr u32 words = P::bytes / 8;
+      u64 exponent[words], rest = 0;
+      for (u32 i = words; i-- > 0;) {
+        const Wide dividend = static_cast<Wide>(rest) << 64 | (P::modulus(i) - (i == 0));
+        exponent[i] = static_cast<u64>(dividend / 6);
+        rest = static_cast<u64>(dividend % 6);
+      }
+      E xi{F::one(), F::one()}, step = E::one();
+      for (u32 i = 1; i < T::xi; ++i) xi.c0 = xi.c0 + F::one();
+      for (u32 bit = 64 * words; bit-- > 0;) {
+        step = step.square();
+        if (exponent[bit / 64] >> (bit % 64) & 1) step = step * xi;
+      }
+      Powers found;
+      found.power[0] = E::one();
+      for (u32 k = 1; k < 6; ++k) found.power[k] = found.power[k - 1] * step;
+      return found;
+    }();
+    return powers;
+  }
+
+  const E* frobenius_;
 };
 
 // Whether a point lies on y^2 = x^3 + b and has the order r of the scalar field P.

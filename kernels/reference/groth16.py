@@ -7,10 +7,9 @@ the basis of the doubled domain's odd points, so that no division by the vanishi
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernels.curves import Curve
+from kernels.curves import Curve, G1Point, G2Point
 from kernels.reference.group import group1, group2
 from kernels.reference.ntt import shift_to_odd_points
-from kernels.reference.pairing import G1Point, G2Point
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,8 @@ subfields of Fq12, and w^3 with them, vanish in step 3.
 from collections.abc import Sequence
 from functools import cache
 
-from kernels.curves import Curve, Fq2
+from kernels.curves import Curve, Fq2, G1Point, G2Point
 from kernels.reference.field import FQ2_ZERO, FQ12_ONE, Fq12, Tower
-
-G1Point = tuple[int, int] | None
-G2Point = tuple[Fq2, Fq2] | None
 
 
 @cache

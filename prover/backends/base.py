@@ -7,9 +7,8 @@ needs is on the device before it; ``download`` returns what the launches before 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Literal, NamedTuple, Protocol, Self
 
 from prover.errors import DeviceError
 
@@ -17,8 +16,7 @@ Data = bytes | bytearray | memoryview
 """Whole bytes to upload; a memoryview must be contiguous."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traits:
+class Traits(NamedTuple):
     """What a plan depends on.
 
     Attributes:
@@ -34,8 +32,7 @@ class Traits:
     memory_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """The shape of one launch.
 
     Attributes:

@@ -10,16 +10,14 @@ and renamed into place.
 """
 
 import errno
-import hashlib
 import mmap
 import os
 import stat
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
 from os import PathLike
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from prover.errors import MalformedFile
 
@@ -30,8 +28,7 @@ _FILE_HEADER: Final = struct.Struct("<4sII")
 _SECTION_HEADER: Final = struct.Struct("<IQ")
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """Where one payload lies: both in bytes, from the start of the file."""
 
     offset: int
@@ -119,7 +116,9 @@ class Container:
 
     def sha256(self) -> str:
         """Return the SHA-256 of the whole file in hexadecimal."""
-        return hashlib.sha256(self._view).hexdigest()
+        from hashlib import sha256  # noqa: PLC0415 - takes a while to load, and a proof does without
+
+        return sha256(self._view).hexdigest()
 
     def close(self) -> None:
         """End the mapping, or leave its end to the last view that somebody still holds."""

@@ -2,9 +2,8 @@
 
 import struct
 
-from kernels.curves import Curve
+from kernels.curves import Curve, G1Point, G2Point
 from kernels.reference.groth16 import ProvingKey, Term
-from kernels.reference.pairing import G1Point, G2Point
 from prover.formats.points import g1_from_bytes, g2_from_bytes
 from prover.formats.wtns import Witness
 from prover.formats.zkey import ZKey

@@ -6,8 +6,7 @@ point of the second group is ``x.c0 | x.c1 | y.c0 | y.c1``, and infinity is all 
 
 from functools import cache
 
-from kernels.curves import Curve
-from kernels.reference.pairing import G1Point, G2Point
+from kernels.curves import Curve, G1Point, G2Point
 
 
 @cache

@@ -8,18 +8,15 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
-from typing import Final
+from typing import Final, NamedTuple
 
-from kernels.curves import BLS12_381, BN254, Curve, Fq2
-from kernels.reference.group import E, Group, group1, group2
-from kernels.reference.pairing import G1Point, G2Point, pairing, tower
+from kernels.curves import BLS12_381, BN254, Curve, Fq2, G1Point, G2Point
 from prover.errors import MalformedFile, Mismatch, printable
 from prover.formats.container import open_regular
 from prover.formats.points import g1_from_bytes, g2_from_bytes
 from prover.formats.strategy import ProvingKey
-from prover.pairing import lies_in_g1, lies_in_g2
+from prover.pairing import lies_in_g1, lies_in_g2, lies_on_curve
 
 PROOF_BYTES_MAX: Final = 64 * 1024
 """A proof takes about 800 bytes."""
@@ -43,8 +40,7 @@ _DIGITS: Final = re.compile(rf"[0-9]{{1,{DIGITS_MAX}}}")
 _PUNCTUATION: Final = re.compile(r"[^A-Z0-9]")
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(NamedTuple):
     """A Groth16 proof; None is the point at infinity.
 
     Attributes:
@@ -60,8 +56,7 @@ class Proof:
     curve: Curve = BN254
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyingKey:
+class VerifyingKey(NamedTuple):
     """A verification key whose points were checked to lie in their groups.
 
     Attributes:
@@ -222,8 +217,7 @@ def vkey_from_json(data: bytes | str, source: Source = "verification_key.json") 
     return key
 
 
-@dataclass(frozen=True, slots=True)
-class _Parser:
+class _Parser(NamedTuple):
     """Points of one curve out of one document."""
 
     source: Source
@@ -267,23 +261,22 @@ class _Parser:
 def _check_key(key: VerifyingKey, source: Source) -> None:
     """Check that all points lie in their groups and that the four fixed ones are not infinity."""
     curve = key.curve
-    first, second = group1(curve), group2(curve)
     for name, fixed in (("alpha1", key.alpha1), ("beta2", key.beta2), ("gamma2", key.gamma2), ("delta2", key.delta2)):
         if fixed is None:
             raise MalformedFile(source, name, "is the point at infinity; proofs of such a key prove nothing")
     if not lies_in_g1(curve, key.alpha1):
-        raise _outside(first, key.alpha1, source, "alpha1")
+        raise _outside(curve, key.alpha1, source, "alpha1")
     for name, point in (("beta2", key.beta2), ("gamma2", key.gamma2), ("delta2", key.delta2)):
         if not lies_in_g2(curve, point):
-            raise _outside(second, point, source, name)
+            raise _outside(curve, point, source, name)
     for index, ic in enumerate(key.ic):
         if not lies_in_g1(curve, ic):  # infinity is legal here
-            raise _outside(first, ic, source, f"IC[{index}]")
+            raise _outside(curve, ic, source, f"IC[{index}]")
 
 
-def _outside(group: Group[E], point: tuple[E, E] | None, source: Source, name: str) -> MalformedFile:
+def _outside(curve: Curve, point: G1Point | G2Point, source: Source, name: str) -> MalformedFile:
     """Return the error of a point that does not lie in its group."""
-    place = "in the subgroup of order r" if group.contains(point) else "on the curve"
+    place = "in the subgroup of order r" if lies_on_curve(curve, point) else "on the curve"
     return MalformedFile(source, name, f"the point does not lie {place}")
 
 
@@ -293,6 +286,8 @@ def _alpha_beta(key: VerifyingKey) -> list[list[list[str]]]:
     Its final exponentiation (for BN curves that of Fuentes-Castaneda, Knapp, Rodriguez-Henriquez 2011) yields a fixed
     power of the pairing, which is a pairing as well; verifiers do not read the value.
     """
+    from kernels.reference.pairing import pairing, tower  # noqa: PLC0415 - a proof does without
+
     x = key.curve.parameter
     power = 2 * x * (6 * x * x + 3 * x + 1) if key.curve.family == "bn" else 3
     value = tower(key.curve).power12(pairing(key.curve, key.alpha1, key.beta2), power)

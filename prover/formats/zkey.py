@@ -18,10 +18,9 @@ coefficients are stored times R^2: the bytes are the kernels' limbs. Nothing is 
 
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
 from os import PathLike
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from kernels.curves import Curve, curve_of_base_modulus
 from prover.errors import MalformedFile, Mismatch, printable
@@ -59,8 +58,7 @@ _MATRICES: Final = 2
 _INDEX_WORDS: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Header:
+class _Header(NamedTuple):
     """Section 2, checked; points are views of affine Montgomery bytes."""
 
     curve: Curve

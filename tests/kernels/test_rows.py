@@ -1,7 +1,6 @@
 """The matrices' rows: from any list of coefficients to the rows' sums."""
 
 import struct
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -36,7 +35,7 @@ def row_sums(
     count, rows = len(terms), 2 * domain
     launch, log_chunk = plan_rows(domain, host.traits())
     if chunk is not None:
-        launch, log_chunk = replace(launch, threads=3, blocks_x=-(-domain // 3)), chunk
+        launch, log_chunk = launch._replace(threads=3, blocks_x=-(-domain // 3)), chunk
     with Scope(host) as scope:
         listed, ends = scope.uploaded(records), scope.allocate(4 * rows)
         signals, values = scope.allocate(4 * count), scope.allocate(32 * count)

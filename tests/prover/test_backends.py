@@ -1,5 +1,6 @@
 """The host device: building it, its memory, its launches."""
 
+import os
 import pwd
 import re
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from kernels.entries import entries
 from prover.backends import build as building
+from prover.backends import cache as caching
 from prover.backends import card_count, open_backend, parse_bytes
 from prover.backends import host as hosting
 from prover.backends.base import Launch, Scope
@@ -230,6 +232,55 @@ def test_what_is_built_is_not_built_again(cache: Path, compiler: Compiler, tmp_p
     build(SMALL)
     assert count.read_text() == once
     assert len(list(cache.glob("*.so"))) == 1
+
+
+def test_sources_are_read_again_only_after_a_change(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digest that is noted is found by the files' times, and is the one that their content gives."""
+    library = build(SMALL)
+    monkeypatch.setattr(caching, "_SETTLED_NS", 0)
+    assert build(SMALL) == library
+    (note,) = cache.glob("*.digest")
+    assert note.read_text().rpartition("\n")[2] == library.stem
+    with monkeypatch.context() as unread:
+        unread.setattr(building, "digest_of", lambda _parts: pytest.fail("the sources were read"))
+        assert build(SMALL) == library
+        assert building.find_built((building.HOST_SOURCE, "entry/counters.cu")) == library
+    for text in ("", note.read_text().replace(" ", "  ", 1), "\udcff"):
+        note.write_bytes(text.encode(errors="surrogateescape"))
+        assert build(SMALL) == library
+        assert note.read_text().rpartition("\n")[2] == library.stem, "it is noted anew"
+    note.unlink()
+    monkeypatch.setattr(caching, "_SETTLED_NS", 1 << 62)
+    assert build(SMALL) == library
+    assert not note.exists(), "sources that changed just now may change again at the same time"
+
+
+def test_every_change_to_a_source_is_another_stamp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caching, "ROOT", tmp_path)
+    (tmp_path / "core").mkdir()
+    source = tmp_path / "core" / "a.cuh"
+    seen = set()
+
+    def stamp() -> str:
+        caching._sources.cache_clear()
+        return caching.sources_stamp()
+
+    try:
+        source.write_text("one")
+        seen.add(stamp())
+        (tmp_path / "b.py").write_text("no source")
+        assert stamp() in seen
+        before = source.stat()
+        source.write_text("two")
+        os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert source.stat().st_mtime_ns == before.st_mtime_ns
+        if source.stat().st_ctime_ns != before.st_ctime_ns:
+            seen.add(stamp())
+            assert len(seen) == 2
+        (tmp_path / "new.cpp").write_text("")
+        assert stamp() not in seen
+    finally:
+        caching._sources.cache_clear()
 
 
 def test_the_compiler_needs_no_folder_but_the_cache(cache: Path, compiler: Compiler, tmp_path: Path) -> None:

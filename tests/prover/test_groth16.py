@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -324,7 +323,7 @@ def test_memory_is_given_back_and_stays_flat(bundled: tuple[ZKey, Witness]) -> N
 def test_what_cannot_fit_is_refused_before_it_is_tried(
     bundled: tuple[ZKey, Witness], memory_bytes: int, sentence: str
 ) -> None:
-    with CountingHost(planned_as=replace(GPU, memory_bytes=memory_bytes)) as device:
+    with CountingHost(planned_as=GPU._replace(memory_bytes=memory_bytes)) as device:
         with pytest.raises(DeviceError, match=sentence):
             prove(*bundled, device)
         assert device.live == 0

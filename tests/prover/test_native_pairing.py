@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 
-from kernels.curves import BN254, CURVES, Curve, Fq2
+from kernels.curves import BN254, CURVES, Curve, Fq2, G2Point
 from kernels.reference.field import QuadraticField
 from kernels.reference.group import group1, group2
-from kernels.reference.pairing import G2Point, pairing_product_is_one
+from kernels.reference.pairing import pairing_product_is_one
 from prover.backends.host import build_for
 from prover.native import _built
 from prover.native import built as built_functions

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prover.backends.base import Traits
+from prover.native_plan import native_bytes
 from prover.plan import (
     COUNTERS_MAX,
     ELEMENT_BYTES,
@@ -157,3 +158,13 @@ def test_little_memory_makes_small_chunks() -> None:
     plan = plan_msm(1 << 20, BITS, poor)
     assert len(plan.chunks()) > 100
     assert 8 * plan.chunk * plan.windows <= 1 << 18
+
+
+@pytest.mark.parametrize("log2", [18, 20, 24])
+def test_a_proof_on_a_cpu_takes_no_more_than_150_bytes_a_row(log2: int) -> None:
+    """Beside the key: digits and quotient of the last sum, what is fixed apart. The witness is let go by then."""
+    needed = native_bytes(n_vars=1 << log2, log2_domain=log2, scalar_bits=BITS)
+    assert (needed - native_bytes(n_vars=1, log2_domain=1, scalar_bits=BITS)) / (1 << log2) <= 150 - 1
+    # Whatever part is the largest: the transforms, or the sums over many more wires than rows.
+    assert native_bytes(n_vars=1, log2_domain=log2, scalar_bits=BITS) >= 112 << log2
+    assert native_bytes(n_vars=4 << log2, log2_domain=log2, scalar_bits=BITS) >= 4 * 76 << log2

@@ -1,5 +1,4 @@
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,7 +61,7 @@ def test_a_key_without_public_signals(tmp_path: Path) -> None:
     with ZKey.open(tmp_path / "k.zkey") as key:
         proof = Proof(*prove(plain_key(key), MULTIPLY_WITNESS, 1, 2))
         assert verify(vkey_from_zkey(key), [], proof)
-        assert not verify(vkey_from_zkey(key), [], replace(proof, c=proof.a))
+        assert not verify(vkey_from_zkey(key), [], proof._replace(c=proof.a))
 
 
 @pytest.mark.parametrize("wire", range(1, 7))
@@ -93,26 +92,26 @@ def test_each_point_is_checked_before_the_pairing(vkey: VerifyingKey, proof: Pro
     assert proof.c is not None
     (x, y), (bx, by) = proof.a, proof.b
     for wrong, reason in (
-        (replace(proof, a=(x, y + Q)), "a coordinate of pi_a is not below"),
-        (replace(proof, a=(x - Q, y)), "a coordinate of pi_a is not below"),
-        (replace(proof, a=(x, y + 1)), "pi_a does not lie on the curve"),
-        (replace(proof, c=(y, x)), "pi_c does not lie on the curve"),
-        (replace(proof, b=((bx[0], bx[1] + Q), by)), "a coordinate of pi_b is not below"),
-        (replace(proof, b=(by, bx)), "pi_b does not lie in the twist's subgroup"),
-        (replace(proof, b=OUTSIDE), "pi_b does not lie in the twist's subgroup"),
+        (proof._replace(a=(x, y + Q)), "a coordinate of pi_a is not below"),
+        (proof._replace(a=(x - Q, y)), "a coordinate of pi_a is not below"),
+        (proof._replace(a=(x, y + 1)), "pi_a does not lie on the curve"),
+        (proof._replace(c=(y, x)), "pi_c does not lie on the curve"),
+        (proof._replace(b=((bx[0], bx[1] + Q), by)), "a coordinate of pi_b is not below"),
+        (proof._replace(b=(by, bx)), "pi_b does not lie in the twist's subgroup"),
+        (proof._replace(b=OUTSIDE), "pi_b does not lie in the twist's subgroup"),
     ):
         assert (why_rejected(vkey, PUBLIC, wrong) or "").startswith(reason)
 
 
 def test_proofs_that_lie_in_their_groups_and_prove_nothing_are_rejected(vkey: VerifyingKey, proof: Proof) -> None:
     for wrong in (
-        replace(proof, a=None),
-        replace(proof, b=None),
-        replace(proof, c=None),
+        proof._replace(a=None),
+        proof._replace(b=None),
+        proof._replace(c=None),
         Proof(None, None, None),
-        replace(proof, a=FIRST.neg(proof.a)),
-        replace(proof, c=FIRST.add(proof.c, BN254.g1)),
-        replace(proof, b=SECOND.add(proof.b, BN254.g2)),
+        proof._replace(a=FIRST.neg(proof.a)),
+        proof._replace(c=FIRST.add(proof.c, BN254.g1)),
+        proof._replace(b=SECOND.add(proof.b, BN254.g2)),
         Proof(vkey.alpha1, vkey.beta2, None),
     ):
         assert why_rejected(vkey, PUBLIC, wrong) == "the pairing equation does not hold"
@@ -121,7 +120,7 @@ def test_proofs_that_lie_in_their_groups_and_prove_nothing_are_rejected(vkey: Ve
 def test_the_known_rerandomisation_of_a_proof_still_verifies(vkey: VerifyingKey, proof: Proof) -> None:
     """Groth16 proofs are malleable: (kA, B/k, C) is a proof of the same statement. So a proof is no unique name."""
     k = 12345
-    other = replace(proof, a=FIRST.multiply(proof.a, k), b=SECOND.multiply(proof.b, pow(k, -1, R)))
+    other = proof._replace(a=FIRST.multiply(proof.a, k), b=SECOND.multiply(proof.b, pow(k, -1, R)))
     assert verify(vkey, PUBLIC, other)
 
 

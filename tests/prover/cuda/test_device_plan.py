@@ -1,7 +1,6 @@
 """Plans for cards of four sizes and circuits of every size: what fits, what is refused, and what is said then."""
 
 import re
-from dataclasses import replace
 
 import pytest
 
@@ -76,7 +75,7 @@ def test_what_fits_a_card_fits_every_larger_one(curve: Curve) -> None:
 def test_a_key_that_is_there_needs_no_memory_again() -> None:
     shape = dense(20)
     plan = plan_proof(shape, CARDS[24])
-    again = plan_proof(shape, replace(CARDS[24], memory_bytes=plan.workspace_bytes), key_is_there=True)
+    again = plan_proof(shape, CARDS[24]._replace(memory_bytes=plan.workspace_bytes), key_is_there=True)
     assert again.workspace_bytes <= plan.workspace_bytes
 
 
@@ -85,14 +84,14 @@ def test_little_memory_makes_small_chunks_before_it_is_refused() -> None:
     whole = plan_proof(shape, CARDS[141])
     assert whole.resident
     assert {msm.chunk >= msm.count for msm in whole.sums.values()} == {True}
-    tight = replace(CARDS[8], memory_bytes=whole.key_bytes + whole.proof_bytes + max(whole.scratch_bytes.values()) // 2)
+    tight = CARDS[8]._replace(memory_bytes=whole.key_bytes + whole.proof_bytes + max(whole.scratch_bytes.values()) // 2)
     small = plan_proof(shape, tight)
     assert small.key_bytes == whole.key_bytes
     assert CHUNK_MIN <= max(msm.chunk for msm in small.sums.values()) < 1 << 20
 
 
 def test_what_is_refused_would_fit_with_what_is_said() -> None:
-    for log2, card in ((20, replace(CARDS[8], memory_bytes=1 << 28)), (25, CARDS[8]), (27, CARDS[24])):
+    for log2, card in ((20, CARDS[8]._replace(memory_bytes=1 << 28)), (25, CARDS[8]), (27, CARDS[24])):
         shape = dense(log2)
         with pytest.raises(DeviceError, match=r"a card with [0-9]+ MiB free would do, or --device host$") as caught:
             plan_proof(shape, card, name="cuda:3")
@@ -100,7 +99,7 @@ def test_what_is_refused_would_fit_with_what_is_said() -> None:
         said = re.search(r"with ([0-9]+) MiB", str(caught.value))
         assert said is not None
         assert int(said[1]) << 20 > card.memory_bytes
-        plan_proof(shape, replace(card, memory_bytes=int(said[1]) << 20))
+        plan_proof(shape, card._replace(memory_bytes=int(said[1]) << 20))
 
 
 def test_windows_and_chunks_can_be_forced() -> None:
@@ -122,7 +121,7 @@ def test_multiples_take_what_key_and_proof_leave_and_no_more_than_half(size: int
         plain = fits(log2, card, curve, resident=True)
         if plain is None:
             continue
-        room = replace(card, memory_bytes=card.memory_bytes - plain.key_bytes)
+        room = card._replace(memory_bytes=card.memory_bytes - plain.key_bytes)
         plan = plan_multiples(plain.shape, room)
         if plan is None:
             continue
@@ -135,12 +134,12 @@ def test_multiples_take_what_key_and_proof_leave_and_no_more_than_half(size: int
             assert msm.multiples * msm.doublings >= plan.shape.scalar_bits
             assert msm.groups <= plain.sums[each.name].groups
         # Once they are there, proofs go on with them as long as the workspace has room.
-        rest = replace(room, memory_bytes=room.memory_bytes - plan.multiples_bytes)
+        rest = room._replace(memory_bytes=room.memory_bytes - plan.multiples_bytes)
         again = plan_multiples(plain.shape, rest, plan.layout)
         assert again is not None
         assert again.layout == plan.layout
         assert again.workspace_bytes <= rest.memory_bytes
-        assert plan_multiples(plain.shape, replace(rest, memory_bytes=1 << 10), plan.layout) is None
+        assert plan_multiples(plain.shape, rest._replace(memory_bytes=1 << 10), plan.layout) is None
 
 
 def test_multiples_of_each_card() -> None:
@@ -149,7 +148,7 @@ def test_multiples_of_each_card() -> None:
     def groups(log2: int, card: Traits) -> int | None:
         plain = fits(log2, card)
         assert plain is not None
-        plan = plan_multiples(plain.shape, replace(card, memory_bytes=card.memory_bytes - plain.key_bytes))
+        plan = plan_multiples(plain.shape, card._replace(memory_bytes=card.memory_bytes - plain.key_bytes))
         return max(msm.groups for msm in plan.sums.values()) if plan is not None else None
 
     assert {size: [groups(log2, card) for log2 in (1, 12, 16, 20)] for size, card in CARDS.items()} == {
@@ -160,4 +159,4 @@ def test_multiples_of_each_card() -> None:
     }
     assert {size: groups(22, card) for size, card in CARDS.items()} == {8: None, 24: 3, 80: 1, 141: 1}
     assert {size: groups(24, CARDS[size]) for size in (24, 80, 141)} == {24: None, 80: 4, 141: 2}
-    assert [groups(20, replace(CARDS[141], memory_bytes=size << 30)) for size in (2, 4, 8)] == [None, 5, 2]
+    assert [groups(20, CARDS[141]._replace(memory_bytes=size << 30)) for size in (2, 4, 8)] == [None, 5, 2]

@@ -4,7 +4,7 @@ import contextlib
 import ctypes
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -26,7 +26,7 @@ from prover.formats.wtns import Witness
 from prover.formats.zkey import ZKey
 from prover.groth16 import PHASES, Blinding, Tuning, _Phases, prove
 from prover.keys import Survey
-from prover.plan import phase_weights
+from prover.native_plan import phase_weights
 from tests.prover.cuda.simulated import NamedImages, Order, SimulatedDriver, simulated
 from tests.prover.toy import MIXED, MULTIPLY, MULTIPLY_WITNESS, Circuit, mixed_witness, setup, wtns
 
@@ -339,7 +339,7 @@ def test_the_planned_peak_of_each_stage_is_the_real_one(
         if tuning != Tuning():
             return
         traits = device.traits()
-        room = replace(traits, memory_bytes=traits.memory_bytes + arenas(device)["a proof"].nbytes)
+        room = traits._replace(memory_bytes=traits.memory_bytes + arenas(device)["a proof"].nbytes)
         plan_with = plan_multiples(survey.shape, room)
         assert plan_with is not None
         for _ in range(2):
