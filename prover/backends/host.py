@@ -34,6 +34,10 @@ _ALIGNMENT: Final = 64
 """Enough for every element type, and a cache line."""
 
 
+_TRIM_FROM_BYTES: Final = 1 << 24
+"""Who gives back so much wants the memory for others, and the C library would keep what threads left behind too."""
+
+
 class HostBuffer:
     """Memory of the process; address 0 once it has been released."""
 
@@ -88,6 +92,8 @@ class HostBackend(AtOnce):
         self._free: Callable[[int], None] = libc.free
         libc.free.restype = None
         libc.free.argtypes = (ctypes.c_void_p,)
+        # glibc's own; other C libraries keep less.
+        self._trim: Callable[[int], object] = getattr(libc, "malloc_trim", lambda _pad: None)
 
     @property
     def description(self) -> str:
@@ -124,6 +130,8 @@ class HostBackend(AtOnce):
         if own is not None:
             address, own.address = own.address, 0
             self._free(address)
+            if own.nbytes >= _TRIM_FROM_BYTES:
+                self._trim(0)
 
     def upload(self, buffer: Buffer, data: Data, offset: int = 0) -> None:
         """Copy ``data`` to ``offset`` in a buffer.
