@@ -48,6 +48,7 @@ class Cause(StrEnum):
     MASTER_DIED = "master_died"
     JUMP_FAILED = "jump_failed"
     SESSION_REFUSED = "session_refused"
+    LOST_BEFORE_SHELL = "lost_before_shell"
     CONNECTION_LOST = "connection_lost"
     LOGIN_FORBIDDEN = "login_forbidden"
     REMOTE_NOT_FOUND = "remote_not_found"
@@ -107,6 +108,7 @@ REMEDIES: dict[Cause, str] = {
     Cause.MASTER_DIED: "The open master connection died under its client; the attempt was made once more.",
     Cause.JUMP_FAILED: "The way through the jump host failed; its own words stand in front.",
     Cause.SESSION_REFUSED: "The login worked and the server refuses to run anything: MaxSessions 0, a forced command, or a restricted account.",
+    Cause.LOST_BEFORE_SHELL: "The connection broke before there was a shell, and ssh did not say how far it had come: a port mapping whose container is gone, a firewall that resets, or an sshd that is overloaded or died.",
     Cause.CONNECTION_LOST: "The connection broke while in use: the network, the node, or its sshd went away; what had come by then is shown.",
     Cause.LOGIN_FORBIDDEN: "The login worked and the account may not have a shell (nologin); the text says why.",
     Cause.REMOTE_NOT_FOUND: "The node has no such command in its PATH: install it, or give the whole path.",

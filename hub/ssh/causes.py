@@ -17,9 +17,10 @@ LINE_CHARS_MAX = 800
 TEXT_CHARS_MAX = 64 * 1024
 """Of the head and of the tail of what ssh said: where the rules look. It said what matters long before that."""
 
-
 EVIDENCE_CHARS_MAX = 1000
 """Of the line that decided; a hostile server's may have no end."""
+EARLY = ("Connection reset by ", "Connection closed by ")
+"""ssh says no more of a reset that its own banner met, and the same of one in the middle of the login."""
 
 
 class Ending(Struct, frozen=True, kw_only=True):
@@ -75,10 +76,7 @@ def _cause(ending: Ending, identities: int) -> tuple[Cause, str]:  # noqa: PLR09
         return Cause.SSH_KILLED, ""
     found = _said(ending.stderr)
     if found is not None:
-        cause, evidence = found
-        if cause is Cause.IDENTITY_REFUSED and identities == 0:
-            return Cause.NO_IDENTITY, evidence
-        return cause, evidence
+        return _known_besides(*found, began=ending.began, identities=identities), found[1]
     if ending.exit_code == SSH_FAILED and not ending.stderr.strip():
         # In silence: a master that died under its client, else a remote shell that was ended by a signal.
         if ending.through_master and ending.master_alive is not True:
@@ -87,6 +85,15 @@ def _cause(ending: Ending, identities: int) -> tuple[Cause, str]:  # noqa: PLR09
     if ending.began:
         return Cause.OUTPUT_CUT, ""
     return (Cause.UNRECOGNISED if ending.exit_code == SSH_FAILED else Cause.LOGIN_FORBIDDEN), _last_line(ending.stderr)
+
+
+def _known_besides(cause: Cause, evidence: str, *, began: bool, identities: int) -> Cause:
+    """What ssh said, with what it could not know."""
+    if cause is Cause.IDENTITY_REFUSED and identities == 0:
+        return Cause.NO_IDENTITY
+    if cause is Cause.CONNECTION_LOST and not began and evidence.startswith(EARLY):
+        return Cause.LOST_BEFORE_SHELL
+    return cause
 
 
 def _remote(code: int) -> Cause:

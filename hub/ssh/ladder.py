@@ -72,6 +72,7 @@ NETWORK = {
     Cause.BANNER_TIMED_OUT: Rung.BANNER,
     Cause.NOT_SSH: Rung.BANNER,
     Cause.OLD_PROTOCOL: Rung.BANNER,
+    Cause.LOST_BEFORE_SHELL: Rung.BANNER,
 }
 """The rung that a cause breaks; every other failure before the shell breaks the login."""
 SHELL = frozenset(

@@ -202,7 +202,7 @@ CORPUS: tuple[tuple[Cause, str], ...] = (
     (Cause.CONNECTION_LOST, "Timeout, server 203.0.113.5 not responding."),
     (Cause.CONNECTION_LOST, "client_loop: send disconnect: Broken pipe"),
     (Cause.CONNECTION_LOST, "packet_write_wait: Connection to 203.0.113.5 port 22: Broken pipe"),
-    (Cause.CONNECTION_LOST, "Connection reset by 203.0.113.5 port 22"),
+    (Cause.LOST_BEFORE_SHELL, "Connection reset by 203.0.113.5 port 22"),
     (Cause.CONNECTION_LOST, "Connection to 203.0.113.5 port 22 timed out"),
     (Cause.UNRECOGNISED, "something nobody has seen yet"),
 )  # fmt: skip
