@@ -52,8 +52,8 @@ demo: $(VENV)/.base page  ## hub, two agents and one proof on this machine; ONCE
 # The tests start hundreds of processes of ours: with bytecode kept, each starts in two thirds of the time.
 test test-long chaos cuda: export PYTHONDONTWRITEBYTECODE =
 
-# Whole proofs by the cards' kernels, and all that is around a driver: `make test` has no time for them.
-CARDS_TESTS := tests/kernels/test_proofs.py tests/prover/cuda tests/device
+# The kernels' laws, proofs by them, and all that is around a driver: `make test` has no time for them.
+CARDS_TESTS := tests/kernels tests/prover/cuda tests/device
 
 test: $(VENV)/.dev node_modules/.package-lock.json page  ## the tests but those of make cuda, at most 10 minutes on two cores
 	@if command -v npm >/dev/null; then npm run --silent test -- --reporter=dot; fi
@@ -102,7 +102,7 @@ bench-quick: $(VENV)/.dev page  ## the same in small, about 8 minutes; says whet
 sass: $(VENV)/.dev  ## the kernels' machine code, counted for five kinds of card, into docs/performance.md; needs nvcc, about 10 minutes
 	$(BIN)/python -m bench.sass
 
-cuda: $(VENV)/.dev  ## sass for sm_90 alone (for all where the kernels are others), and proofs by the cards' kernels; about 6 minutes
+cuda: $(VENV)/.dev  ## sass for sm_90 alone (for all where the kernels are others), and the tests of kernels and drivers; about 7 minutes
 	@if command -v nvcc >/dev/null; then $(BIN)/python -m bench.sass --check; \
 	else echo "nvcc is missing: the kernels are not compiled for cards (a CUDA toolkit, or the packages of the extra gpu)"; fi
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" $(CARDS_TESTS) $(PYTEST_ARGS)
