@@ -6,6 +6,7 @@ the kernel says so.
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -77,6 +78,7 @@ class Child:
             pid = await asyncio.to_thread(_spawn, argv, environ, log_path, its)
         except BaseException:
             ours.close()
+            its.close()  # nothing, unless we are told to stop before a thread has taken it
             raise
         ours.setblocking(False)  # noqa: FBT003 - the standard library's own way
         return cls(pid, ours, log_path=log_path, clock=clock)
@@ -185,6 +187,11 @@ def _where(at: Begin | None) -> str:
 
 
 def _spawn(argv: Sequence[str], environ: Mapping[str, str], log_path: Path, its: socket.socket) -> int:
-    with its:  # closed here, not by the loop: which may be told to stop meanwhile, and the descriptor be another's
+    descriptor = its.detach()  # ours from here: the loop may be told to stop meanwhile, and closes what nobody took
+    if descriptor < 0:
+        raise OSError(errno.ECANCELED, "nobody waits for the child any more")
+    try:
         log_path.unlink(missing_ok=True)
-        return processes.start_detached(argv, environ=environ, log_path=log_path, stdin=its.fileno())
+        return processes.start_detached(argv, environ=environ, log_path=log_path, stdin=descriptor)
+    finally:
+        os.close(descriptor)
