@@ -13,7 +13,7 @@ CUDA_SOURCES := $(shell git ls-files 'kernels/*.cu' 'kernels/*.cuh' 'kernels/*.c
 PAGE_SOURCES := $(shell find web -type f -not -name schema.ts 2>/dev/null) package-lock.json $(wildcard hub/api/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help venv page demo test test-long chaos drills lint format fuzz bench bench-quick generate sass cuda clean
+.PHONY: help venv page demo test more test-long chaos drills lint format fuzz bench bench-quick generate sass cuda clean
 
 help:  ## what can be made here
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -50,14 +50,19 @@ demo: $(VENV)/.base page  ## hub, two agents and one proof on this machine; ONCE
 
 # Five at a time on two cores: many of them wait for processes they have killed, stopped or cut off.
 # The tests start hundreds of processes of ours: with bytecode kept, each starts in two thirds of the time.
-test test-long chaos cuda: export PYTHONDONTWRITEBYTECODE =
+test more test-long chaos cuda: export PYTHONDONTWRITEBYTECODE =
 
 # The kernels' laws, proofs by them, and all that is around a driver: `make test` has no time for them.
 CARDS_TESTS := tests/kernels tests/prover/cuda tests/device
+# Nor for these: the laws of a CPU's functions, and whether the benches run.
+MORE_TESTS := tests/prover/test_native.py tests/bench
 
-test: $(VENV)/.dev node_modules/.package-lock.json page  ## the tests but those of make cuda, at most 10 minutes on two cores
+test: $(VENV)/.dev node_modules/.package-lock.json page  ## the tests but those of make more and make cuda, at most 10 minutes on two cores
 	@if command -v npm >/dev/null; then npm run --silent test -- --reporter=dot; fi
-	$(BIN)/python -m pytest -n 5 --dist worksteal -m "not long and not gpu" $(CARDS_TESTS:%=--ignore=%) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 5 --dist worksteal -m "not long and not gpu" $(addprefix --ignore=,$(CARDS_TESTS) $(MORE_TESTS)) $(PYTEST_ARGS)
+
+more: $(VENV)/.dev page  ## the laws of a CPU's functions, and every bench in small, about a minute
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not long and not gpu" $(MORE_TESTS) $(PYTEST_ARGS)
 
 test-long: $(VENV)/.dev node_modules/.package-lock.json page  ## also the slow ones
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu" $(PYTEST_ARGS)

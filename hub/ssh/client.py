@@ -176,9 +176,14 @@ class Client:
 
     async def end_masters(self) -> None:
         """Ask every master whose socket lies in our folder to end: nobody needs them when the hub has stopped."""
+
+        async def end(socket: Path) -> None:
+            ran = await self._spawn(socket_argv(self._way, socket, "exit"), deadline_s=MASTER_ORDER_S)
+            if ran.exit_code == 0:  # it will remove its socket, but says so first
+                await asyncio.to_thread(socket.unlink, missing_ok=True)
+
         sockets = await asyncio.to_thread(lambda: [path for path in _listed(self._way.runtime_dir) if path.is_socket()])
-        orders = (self._spawn(socket_argv(self._way, path, "exit"), deadline_s=MASTER_ORDER_S) for path in sockets)
-        await asyncio.gather(*orders)
+        await asyncio.gather(*map(end, sockets))
 
     # --- the child
 
