@@ -358,4 +358,4 @@ async def test_a_hub_that_stops_leaves_no_connection_and_no_folder_behind(tmp_pa
         (socket,) = folder.iterdir()
         assert listeners(socket)
     assert not folder.exists()
-    await until(lambda: listeners(socket) == [], "the end of the master, which has said that it ends")
+    await until(lambda: listeners(socket) == [])  # it has said that it ends
