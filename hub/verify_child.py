@@ -5,6 +5,7 @@ answers with one line of JSON on stdout. A fault of a file is an answer; anythin
 turns into a sentence. It keeps nothing and writes no file.
 """
 
+import errno
 import resource
 import sys
 from pathlib import Path
@@ -203,13 +204,26 @@ def _verify_proof(question: VerifyProof) -> Verdict:
     return Verdict(ok=True, proof_json=snarkjson.proof_to_json(proof), public_json=snarkjson.public_to_json(public))
 
 
+def _starved(error: BaseException | None) -> bool:
+    """Whether memory was refused, to Python itself or to whatever it was just doing."""
+    while error is not None:
+        refused = isinstance(error, OSError) and error.errno == errno.ENOMEM
+        # The loader of libraries says it in words only.
+        if refused or isinstance(error, MemoryError) or "failed to map segment" in str(error):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def main() -> int:
     """Answer one request."""
     request = msgspec.json.decode(sys.stdin.buffer.read(REQUEST_BYTES_MAX + 1), type=Request)
     limit_self(request.limits, request.mapped_bytes)
     try:
         said = answer(request.question)
-    except MemoryError:
+    except Exception as error:
+        if not _starved(error):
+            raise
         return OUT_OF_MEMORY
     sys.stdout.buffer.write(msgspec.json.encode(said) + b"\n")
     sys.stdout.buffer.flush()

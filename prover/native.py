@@ -12,7 +12,7 @@ from functools import cache
 from typing import Final
 
 from kernels.curves import Curve
-from prover.backends.build import build_sources, find_built
+from prover.backends.build import build_sources, find_built, load
 from prover.errors import DeviceError
 
 _POINTER: Final = ctypes.c_void_p
@@ -55,16 +55,7 @@ class Native:
         Raises:
             DeviceError: they cannot be built or loaded.
         """
-        path = build_sources((native_source(curve),), flags)
-        try:
-            loaded = ctypes.CDLL(str(path))
-        except OSError:
-            path.unlink(missing_ok=True)  # damaged on the disk: once more
-            path = build_sources((native_source(curve),), flags)
-            try:
-                loaded = ctypes.CDLL(str(path))
-            except OSError as error:
-                raise DeviceError(f"{path}: the built prover cannot be loaded: {error}; delete the file") from error
+        loaded = load(lambda: build_sources((native_source(curve),), flags))
         self._functions: dict[str, Callable[..., int]] = {}
         for name, arguments in FUNCTIONS.items():
             function = getattr(loaded, f"{curve.ident}_{name}")

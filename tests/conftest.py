@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ COMPILED = (
 )
 
 
+SLOW = ("browser/", "chaos/", "drills/", "e2e/", "oracle/")
+"""Folders of tests that start many processes and wait for them: a few fill minutes, and must not begin last."""
+
 LOGS: dict[str, Any] = {
     "processors": [structlog.stdlib.add_log_level, structlog.dev.ConsoleRenderer(colors=False)],
     "logger_factory": structlog.stdlib.LoggerFactory(),
@@ -55,8 +59,34 @@ def logging_as_it_was() -> Iterator[None]:
     structlog.configure(**LOGS)
 
 
+def _slow_first(items: list[pytest.Item], workers: int) -> None:
+    """Put the slow files where workers begin: each gets as many tests as the others, and takes of theirs when it ends.
+
+    Every second worker: the others do what is short meanwhile, so that not all cores are asked for at once.
+    """
+    files: dict[Path, list[pytest.Item]] = {}
+    short = []
+    for item in items:
+        if item.path.relative_to(TESTS).as_posix().startswith(SLOW):
+            files.setdefault(item.path, []).append(item)
+        else:
+            short.append(item)
+    beginners = range(0, workers, 2)
+    slow = {worker: list(files.values())[number :: len(beginners)] for number, worker in enumerate(beginners)}
+    whole = len(items)
+    rest = iter(short)
+    items.clear()
+    for worker in range(workers):
+        for tests in slow.get(worker, ()):
+            items += tests
+        items += islice(rest, max(0, whole * (worker + 1) // workers - len(items)))
+    items += rest
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs a C++ compiler where there is none."""
+    """Order the tests of several workers, and skip what needs a C++ compiler where there is none."""
+    if (workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))) > 1:
+        _slow_first(items, workers)
     try:
         find_compiler()
     except DeviceError:

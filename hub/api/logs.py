@@ -181,9 +181,11 @@ async def _follow(request: web.Request, node: Node, wanted: LogFilter, media: st
     tail = _count(request, "tail", TAIL_MAX)
     try:
         with request.app[LOG_FOLLOWERS].follow(node.id) as follower:
+            # Before the answer begins: what is stored once a reader has it is told, for sure.
+            newest = await request.app[ports.STORE].newest_log(node.id)
             response = await _begin(request, media)
             stream = _Stream(request, response, media, wanted, follower)
-            await stream.run(after, tail)
+            await stream.run(after, tail, newest)
             return response
     except TooManyFollowers as error:
         raise Problem(
@@ -207,12 +209,13 @@ class _Stream:
         self._clock = request.app[ports.CLOCK]
         self._checked_s = self._clock.monotonic()
 
-    async def run(self, after: int | None, tail: int | None) -> None:
-        """Until the reader goes, the node is revoked or the hub stops."""
+    async def run(self, after: int | None, tail: int | None, newest: int) -> None:
+        """Until the reader goes, the node is revoked or the hub stops; "now" is after the record ``newest``."""
         if self._sse:
             await self._send(b"retry: %d\n\n" % RETRY_MS)
         if after is None and (tail is not None or self._wanted.since_ms is None):
-            after = await self._tail(tail or 0)
+            await self._tail(tail or 0, newest)
+            after = newest
             behind_counts = True
         else:
             behind_counts = after is not None  # a range of time that was asked for is told whole
@@ -230,9 +233,8 @@ class _Stream:
             if behind_counts:
                 after = await self._caught_up(after)
 
-    async def _tail(self, count: int) -> int:
-        """Tell the last records there are; the id to go on from."""
-        newest = await self._store.newest_log(self._agent_id)
+    async def _tail(self, count: int, newest: int) -> None:
+        """Tell the last records up to one."""
         found: list[StoredLog] = []
         after: int | None = newest + 1
         for _ in range(TAIL_PAGES_MAX):
@@ -245,7 +247,6 @@ class _Stream:
             after = page.next
         for start in range(len(found), 0, -KEPT):
             await self._tell(found[max(0, start - KEPT) : start][::-1])
-        return newest
 
     async def _caught_up(self, after: int) -> int:
         """A reader that is too far behind goes on with the newest; where it goes on."""

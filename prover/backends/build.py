@@ -5,7 +5,9 @@ file and the features of the CPU that it compiles for. Beside it stands which di
 sources, so that they are read only after a change.
 """
 
+import ctypes
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from itertools import takewhile
@@ -37,6 +39,8 @@ BUILD_DEADLINE_S: Final = 600
 HOST_SOURCE: Final = "host/host.cpp"
 
 CPUINFO: Final = Path("/proc/cpuinfo")
+NOT_DAMAGE: Final = ("failed to map segment", "annot allocate memory", "Too many open files")
+"""In the loader's words: the process has no memory or descriptor left, which says nothing of the file."""
 
 
 def find_compiler() -> list[str]:
@@ -98,6 +102,34 @@ def build_sources(names: tuple[str, ...], extra_flags: tuple[str, ...] = ()) -> 
     library = obtain(place.library, make)
     place.remember()
     return library
+
+
+def load(built: Callable[[], Path]) -> ctypes.CDLL:
+    """Load a shared object of ours; one that is damaged on the disk is built anew.
+
+    Args:
+        built: builds it where it is not in the cache, and returns its file.
+
+    Raises:
+        DeviceError: it cannot be built or loaded.
+    """
+    library = built()
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError as error:
+        if any(words in str(error) for words in NOT_DAMAGE):
+            raise DeviceError(f"{library}: the built kernels cannot be loaded: {error}") from error
+        import logging  # noqa: PLC0415 - takes as long to load as a small proof does
+
+        logging.getLogger(__name__).warning(
+            "%s: the built kernels cannot be loaded and are built anew: %s", library, error
+        )
+    library.unlink(missing_ok=True)
+    library = built()
+    try:
+        return ctypes.CDLL(str(library))
+    except OSError as error:
+        raise DeviceError(f"{library}: the built kernels cannot be loaded: {error}; delete the file") from error
 
 
 def find_built(names: tuple[str, ...]) -> Path | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from kernels.curves import Curve
 from prover.backends.base import AtOnce, Buffer, Data, Launch, Traits
-from prover.backends.build import build, build_sources, find_compiler
+from prover.backends.build import build, build_sources, find_compiler, load
 from prover.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class HostBackend(AtOnce):
                 return None
             group = next(group for group in file_groups(files) if known.file in group)
             found = entries(group)
-            self._libraries |= dict.fromkeys(found, _Library(_load(group, self._flags), found))
+            self._libraries |= dict.fromkeys(found, _Library(load(lambda: build(group, self._flags)), found))
         return self._libraries[entry]
 
     def _check_part(self, buffer: Buffer, offset: int, nbytes: int) -> None:
@@ -261,27 +261,6 @@ class _Library:
         function.argtypes = list(arguments)
         typed: Callable[..., int] = function
         return typed
-
-
-def _load(files: tuple[str, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
-    """Load the built kernels; what the cache holds is built anew where it cannot be loaded.
-
-    Raises:
-        DeviceError: the kernels cannot be built or loaded.
-    """
-    library = build(files, flags)
-    try:
-        return ctypes.CDLL(str(library))
-    except OSError as error:
-        import logging  # noqa: PLC0415 - takes as long to load as a small proof does
-
-        log = logging.getLogger(__name__)
-        log.warning("%s: the built kernels cannot be loaded and are built anew: %s", library, error)
-    try:
-        library.unlink(missing_ok=True)
-        return ctypes.CDLL(str(build(files, flags)))
-    except OSError as error:
-        raise DeviceError(f"{library}: the built kernels cannot be loaded: {error}; delete the file") from error
 
 
 def _available_bytes() -> int:

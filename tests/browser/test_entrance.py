@@ -38,15 +38,13 @@ def test_a_user_logs_in_by_password_and_out_again(hub: World) -> None:
 def test_a_link_logs_in_once_and_its_secret_is_in_no_request(hub: World) -> None:
     link = hub.hub.call("POST", "login-links", {})["url"]
     with hub.open("/", role=None) as seen:
-        seen.page.goto(link)
-        seen.page.reload()
+        seen.follow(link)
         seen.live()
         code = link.rpartition("/")[2]
         assert not [url for url in seen.requests if code in url]
         assert code not in seen.page.url
     with hub.open("/", role=None) as seen:
-        seen.page.goto(link)
-        seen.page.reload()
+        seen.follow(link)
         expect(seen.page.get_by_role("alert")).to_contain_text("used before")
 
 
@@ -54,8 +52,7 @@ def test_the_first_admin_is_set_up_on_a_phone(hub: World) -> None:
     link = hub.hub.call("POST", "setup-links", {})["url"]
     with hub.open("/", role=None, viewport=PHONE, is_mobile=True, has_touch=True) as seen:
         page = seen.page
-        page.goto(link)
-        page.reload()
+        seen.follow(link)
         expect(page.get_by_role("heading", name="Set up an admin")).to_be_visible()
         assert seen.axe() == []
         page.get_by_label("Name").fill("grace")

@@ -86,6 +86,11 @@ class Watched:
         assert self.complaints == []
         assert self.elsewhere == []
 
+    def follow(self, link: str) -> None:
+        """Open a link as one that came by mail: it loads once, and nothing of it was there before."""
+        self.page.goto("about:blank")
+        self.page.goto(link)
+
     def go(self, view: str) -> None:
         """Show a view: "#/..."."""
         self.page.evaluate("(view) => { location.hash = view; }", view)

@@ -16,6 +16,7 @@ from bench.certificate import certificate
 from cli import client, tables, tokens
 from cli.errors import EXIT_OK, EXIT_UNREACHABLE, EXIT_USAGE, UsageError
 from prover import circuits
+from tests.e2e.rig import until
 from tests.hub.test_app import ROOT, process
 
 PASSWORD = "correct horse battery\n"  # noqa: S105 - a test's
@@ -114,8 +115,10 @@ def test_who_may_not_is_told_so(hub: Caller) -> None:
     code, out, err = hub.run("users", "list", by="viewer")
     assert (code, out) == (EXIT_USAGE, "")
     assert err == "provewire: the hub refused: this takes the role admin; viewer is viewer: ask an admin\n"
-    refused = hub.ok("audit", "--refused", "--who", "viewer")
-    assert "refused: role_refused" in refused
+    until(  # a refusal is kept soon, not before it is answered
+        lambda: "refused: role_refused" in hub.ok("audit", "--refused", "--who", "viewer"),
+        "the refusal among the audit",
+    )
 
 
 def test_a_job_is_listed_shown_and_called_off(hub: Caller) -> None:

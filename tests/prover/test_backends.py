@@ -322,6 +322,21 @@ def test_a_damaged_object_is_built_anew(cache: Path) -> None:
     assert cache.exists()
 
 
+def test_an_object_stays_where_a_process_has_no_memory_left_to_load_it(cache: Path) -> None:
+    library = build(SMALL)
+    program = f"""
+import resource
+from prover.backends.build import build, load
+path = build({SMALL})
+resource.setrlimit(resource.RLIMIT_AS, (0, resource.RLIM_INFINITY))
+load(lambda: path)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert f"DeviceError: {library}: the built kernels cannot be loaded: " in done.stderr
+    assert library.stat().st_size > 1000
+    assert cache.exists()
+
+
 def test_processes_that_build_at_once_build_once(cache: Path, compiler: Compiler, tmp_path: Path) -> None:
     count = tmp_path / "count"
     compiler(f'case "$*" in *-shared*) echo linked >> {count};; esac; exec g++ "$@"')
