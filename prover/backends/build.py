@@ -121,9 +121,8 @@ def load(built: Callable[[], Path]) -> ctypes.CDLL:
             raise DeviceError(f"{library}: the built kernels cannot be loaded: {error}") from error
         import logging  # noqa: PLC0415 - takes as long to load as a small proof does
 
-        logging.getLogger(__name__).warning(
-            "%s: the built kernels cannot be loaded and are built anew: %s", library, error
-        )
+        log = logging.getLogger(__name__)
+        log.warning("%s: the built kernels cannot be loaded and are built anew: %s", library, error)
     library.unlink(missing_ok=True)
     library = built()
     try:

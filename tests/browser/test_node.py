@@ -245,6 +245,7 @@ def test_the_log_is_followed_filtered_and_paused(site: Site) -> None:
 def test_events_and_sessions_are_told_with_their_numbers(site: Site) -> None:
     with site.shown() as (page, _):
         events = section(page, "Events")
+        site.nvml.set("4 xid 13")
         expect(events).to_contain_text("gpu.xid")
         events.get_by_role("button", name="hub", exact=True).click()
         expect(events).not_to_contain_text("gpu.xid")
