@@ -110,6 +110,7 @@ def test_a_failure_is_told_whole(hub: World) -> None:
 
 @pytest.mark.usefixtures("node", "circuit")
 def test_a_circuit_goes_to_nodes_of_ours_only_and_a_job_that_waits_is_cancelled(hub: World) -> None:
+    hub.hub.upload(WTNS.read_bytes())
     with hub.open("/circuits", "admin") as watched:
         page = watched.page
         page.get_by_role("button", name="Which nodes").click()
@@ -146,9 +147,10 @@ def test_a_circuit_goes_to_nodes_of_ours_only_and_a_job_that_waits_is_cancelled(
     hub.hub.call("PATCH", "circuits/merkle8", {"node_labels": {}})
 
 
-@pytest.mark.usefixtures("circuit")
+@pytest.mark.usefixtures("node")
 def test_who_may_only_look_hands_nothing_in(hub: World, circuit: str) -> None:
-    job = hub.hub.call("GET", "jobs?limit=1")["jobs"][0]["id"]
+    job = hub.hub.submit()
+    hub.hub.wait_job(job)
     for view in ("/jobs", f"/jobs/{job}", "/circuits", "/ssh"):
         with hub.open(view, "viewer", viewport=PHONE, is_mobile=True, has_touch=True) as watched:
             page = watched.page
