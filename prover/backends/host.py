@@ -4,6 +4,7 @@ The interpreter's lock is free while a kernel runs. What a kernel leaves does no
 """
 
 import ctypes
+import mmap
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,10 @@ CGROUP_FILES: Final = (
 _MEMORY_UNKNOWN_BYTES: Final = 1 << 62
 _ALIGNMENT: Final = 64
 """Enough for every element type, and a cache line."""
-
+_HUGE_FROM_BYTES: Final = 1 << 20
+_HUGE_PAGE_BYTES: Final = 1 << 21
+"""Of x86-64 and, where the base page is 4 KiB, of arm64. Buffers that fill half of one are asked to lie in such pages:
+there are 512 times fewer to be made, and to be found when a sort scatters over all of them."""
 
 _TRIM_FROM_BYTES: Final = 1 << 24
 """Who gives back so much wants the memory for others, and the C library would keep what threads left behind too."""
@@ -92,6 +96,8 @@ class HostBackend(AtOnce):
         self._free: Callable[[int], None] = libc.free
         libc.free.restype = None
         libc.free.argtypes = (ctypes.c_void_p,)
+        self._advise: Callable[[int, int, int], int] = libc.madvise
+        libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         # glibc's own; other C libraries keep less.
         self._trim: Callable[[int], object] = getattr(libc, "malloc_trim", lambda _pad: None)
 
@@ -115,10 +121,13 @@ class HostBackend(AtOnce):
         Raises:
             DeviceError: there is not so much.
         """
-        whole = max(1, -(-nbytes // _ALIGNMENT)) * _ALIGNMENT
-        address = self._allocate(_ALIGNMENT, whole) if whole <= sys.maxsize else None
+        alignment = _HUGE_PAGE_BYTES if nbytes >= _HUGE_FROM_BYTES else _ALIGNMENT
+        whole = max(1, -(-nbytes // alignment)) * alignment
+        address = self._allocate(alignment, whole) if whole <= sys.maxsize else None
         if not address:
             raise DeviceError(f"the host has no {nbytes} bytes of memory left for the proof")
+        if alignment == _HUGE_PAGE_BYTES:
+            self._advise(address, whole, mmap.MADV_HUGEPAGE)  # a system that has none says no, and nothing is lost
         ctypes.memset(address, 0, whole)
         buffer = HostBuffer(address, nbytes)
         self._buffers[address] = buffer
