@@ -4,22 +4,24 @@ Each subcommand is a module of this package with ``HELP``, ``add_arguments(parse
 it imports its side inside ``run``, so that ``provewire verify`` loads no web server and a node loads no hub.
 """
 
-import argparse
 import errno
 import importlib
 import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from cli.errors import (
-    EXIT_CODES_HELP,
     EXIT_INTERNAL,
     EXIT_INTERRUPTED,
     EXIT_OK,
     EXIT_USAGE,
 )
+from cli.options import Command, read
+
+if TYPE_CHECKING:
+    import argparse
 
 COMMANDS = {
     "hub": "cli.hub",
@@ -62,89 +64,23 @@ STARVED = (
 )
 
 
-class Command(Protocol):
-    """What a subcommand's module offers."""
-
-    HELP: str
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the command's options."""
-
-    def run(self, args: argparse.Namespace) -> int:
-        """Do it; the exit code."""
-
-
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """argparse's, told how wide the terminal is: it would load ``shutil`` to ask, which takes a while."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=_columns() - 2)
-
-
-def _columns() -> int:
-    """How many columns the terminal has, as ``shutil.get_terminal_size`` finds out."""
-    named = os.environ.get("COLUMNS", "")
-    if named.isdecimal() and int(named):
-        return int(named)
-    try:
-        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
-    except (AttributeError, ValueError, OSError):  # no terminal
-        return 80
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse with the exit code of usage errors that systemd's units rely on."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print usage and one sentence, exit 64."""
-        self.print_usage(sys.stderr)
-        self.exit(EXIT_USAGE, f"provewire: {message}\n")
-
-
-class _Version(argparse.Action):
-    """``--version``; what it prints takes a while to find out, so that is done when it is asked for."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
-        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, **options)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_rest: object) -> None:
-        """Print it and end."""
-        from importlib.metadata import version  # noqa: PLC0415 - see above
-
-        print(f"provewire {version('provewire')}")
-        parser.exit()
-
-
 def load(name: str) -> Command:
     """The module of one subcommand."""
     return cast(Command, importlib.import_module(COMMANDS[name]))
 
 
-def parser_for(names: Sequence[str]) -> Parser:
-    """The parser of the given subcommands."""
-    parser = Parser(
-        prog="provewire",
-        description="Zero-knowledge proving on fleets of rented GPU nodes.",
-        epilog=EXIT_CODES_HELP,
-        formatter_class=_Formatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action=_Version, help="show the program's version and exit")
-    commands = parser.add_subparsers(
-        prog=parser.prog, title="commands", dest="command", metavar="COMMAND", required=True
-    )
-    for name in names:
-        module = load(name)
-        sub = commands.add_parser(
-            name,
-            help=module.HELP,
-            description=module.HELP,
-            epilog=EXIT_CODES_HELP,
-            formatter_class=_Formatter,
-            allow_abbrev=False,
-        )
-        module.add_arguments(sub)
-    return parser
+def parse(known: Sequence[str], arguments: Sequence[str]) -> "argparse.Namespace":
+    """Read a command line for one of the ``known`` commands.
+
+    Raises:
+        SystemExit: help was asked for, or the line is wrong; what there is to say has been said.
+    """
+    commands = {name: load(name) for name in known}
+    if len(commands) == 1 and (args := read(commands[known[0]], arguments)) is not None:
+        return args
+    from cli.parser import parser_for  # noqa: PLC0415 - what it loads takes as long as a part of a small proof
+
+    return parser_for(commands).parse_args(arguments)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -155,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     known = arguments[:1] if arguments and arguments[0] in COMMANDS else list(COMMANDS)
     try:
-        args = parser_for(known).parse_args(arguments)
+        args = parse(known, arguments)
     except SystemExit as exit_:
         return exit_.code if isinstance(exit_.code, int) else EXIT_USAGE
     except (OSError, ImportError) as error:

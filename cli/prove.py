@@ -1,8 +1,6 @@
 """``provewire prove``: one proof from a proving key and a witness, on this machine."""
 
-import argparse
 import gc
-import json
 import os
 import stat
 import time
@@ -11,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import argparse
+
     from prover.formats.wtns import Witness
     from prover.formats.zkey import ZKey
 
@@ -24,7 +24,7 @@ ENDS_AT_ONCE = True
 """Both files are on the disk, and device and keys closed, when ``run`` returns."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the command's options."""
     parser.add_argument("--zkey", required=True, type=Path, metavar="F", help="proving key, as snarkjs writes it")
     parser.add_argument("--wtns", required=True, type=Path, metavar="F", help="witness, as circom's programs write it")
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print times and names as one JSON line")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Prove, and write both files; neither is touched unless the proof verifies."""
     begin = time.monotonic()
     # Nothing here makes cycles worth looking for, and looking for them takes a tenth of a small proof.
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
             gc.enable()
 
 
-def _run(args: argparse.Namespace, begin: float) -> int:
+def _run(args: "argparse.Namespace", begin: float) -> int:
     """See ``run``."""
     from cli.progress import ProgressLine  # noqa: PLC0415 - see cli.main
     from prover.backends import open_backend, parse_bytes  # noqa: PLC0415
@@ -76,6 +76,8 @@ def _run(args: argparse.Namespace, begin: float) -> int:
     write_whole([(public_path, public_to_json(result.public)), (proof_path, proof_to_json(result.proof))])
     elapsed_s = time.monotonic() - begin
     if args.json:
+        import json  # noqa: PLC0415 - see cli.main
+
         print(
             json.dumps(
                 {
@@ -135,7 +137,7 @@ def write_whole(texts: list[tuple[Path, str]]) -> None:
                 temporary.unlink(missing_ok=True)
 
 
-def _outputs(args: argparse.Namespace) -> tuple[Path, Path]:
+def _outputs(args: "argparse.Namespace") -> tuple[Path, Path]:
     """Return where both outputs really go, after refusing what would fail, or destroy a file, minutes later."""
     from cli.errors import UsageError  # noqa: PLC0415 - see cli.main
 
