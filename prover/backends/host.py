@@ -33,10 +33,9 @@ CGROUP_FILES: Final = (
 _MEMORY_UNKNOWN_BYTES: Final = 1 << 62
 _ALIGNMENT: Final = 64
 """Enough for every element type, and a cache line."""
-_HUGE_FROM_BYTES: Final = 1 << 20
 _HUGE_PAGE_BYTES: Final = 1 << 21
-"""Of x86-64 and, where the base page is 4 KiB, of arm64. Buffers that fill half of one are asked to lie in such pages:
-there are 512 times fewer to be made, and to be found when a sort scatters over all of them."""
+"""Of x86-64 and, where the base page is 4 KiB, of arm64. Buffers are asked to lie in such pages, but for a rest of less
+than half of one: there are 512 times fewer to be made, and to be found when a sort scatters over all of them."""
 
 _TRIM_FROM_BYTES: Final = 1 << 24
 """Who gives back so much wants the memory for others, and the C library would keep what threads left behind too."""
@@ -121,13 +120,13 @@ class HostBackend(AtOnce):
         Raises:
             DeviceError: there is not so much.
         """
-        alignment = _HUGE_PAGE_BYTES if nbytes >= _HUGE_FROM_BYTES else _ALIGNMENT
-        whole = max(1, -(-nbytes // alignment)) * alignment
-        address = self._allocate(alignment, whole) if whole <= sys.maxsize else None
+        huge = (nbytes + _HUGE_PAGE_BYTES // 2) // _HUGE_PAGE_BYTES * _HUGE_PAGE_BYTES
+        whole = max(huge, -(-nbytes // _ALIGNMENT) * _ALIGNMENT, _ALIGNMENT)
+        address = self._allocate(_HUGE_PAGE_BYTES if huge else _ALIGNMENT, whole) if whole <= sys.maxsize else None
         if not address:
             raise DeviceError(f"the host has no {nbytes} bytes of memory left for the proof")
-        if alignment == _HUGE_PAGE_BYTES:
-            self._advise(address, whole, mmap.MADV_HUGEPAGE)  # a system that has none says no, and nothing is lost
+        if huge:
+            self._advise(address, huge, mmap.MADV_HUGEPAGE)  # a system that has none says no, and nothing is lost
         ctypes.memset(address, 0, whole)
         buffer = HostBuffer(address, nbytes)
         self._buffers[address] = buffer
