@@ -157,8 +157,10 @@ template <class F>
 class WeightedSums {
  public:
   WeightedSums(Affine<F>* buckets, u64 n_buckets, u64 windows)
-      : buckets_(buckets), strips_(std::min<u64>(n_buckets / 8 + 1, 64)), length_(n_buckets / strips_) {
-    // Powers of two, so that strips have the same length.
+      : buckets_(buckets),
+        strips_(std::min<u64>(n_buckets / 8 + 1, windows < 2 ? 128 : 64)),
+        length_(n_buckets / strips_) {
+    // Powers of two, so that strips have the same length; a window alone has twice as many, to share an inversion.
     while ((strips_ & (strips_ - 1)) != 0) --strips_;
     length_ = n_buckets / strips_;
     weighted_.resize(windows * strips_);
@@ -227,7 +229,7 @@ class MultiExponentiation {
     std::vector<Xyzz<F>> sums(windows_.count, Xyzz<F>::infinity());
     // Some windows at a time: the buckets of all could take as much memory as the key.
     const u64 fitting = buckets_bytes / (n_buckets * sizeof(Affine<F>));
-    const u64 wave = std::min<u64>(used.size(), std::max<u64>({4, 2 * u64{threads_}, fitting}));
+    const u64 wave = std::min<u64>(used.size(), std::max<u64>({2, u64{threads_}, fitting}));
     std::vector<Affine<F>> buckets(wave * n_buckets);
     for (u64 first = 0; first < used.size(); first += wave) {
       const u64 here = std::min<u64>(wave, used.size() - first);
