@@ -36,6 +36,11 @@ class Engine(Protocol):
 
     on_host: str
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has its device: a job can lose it."""
+        ...
+
     def open(self) -> None:
         """Take the device; called again before each job if it failed, so it may heal.
 

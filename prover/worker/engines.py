@@ -35,6 +35,11 @@ class Groth16:
         self._backend: Backend | None = None
         self._keys: OrderedDict[tuple[int, ...], ZKey] = OrderedDict()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it has its device: one that breaks in a job is let go."""
+        return self._backend is not None
+
     def open(self) -> None:
         """Take the device.
 
@@ -69,7 +74,7 @@ class Groth16:
                 result = prove(zkey, witness, self._backend, progress=work.report, cancelled=work.cancelled)
             except DeviceError:
                 if self._backend.broken:
-                    self._close_device()  # the next job opens it anew
+                    self._close_device()  # `open` takes it anew
                 raise
         outputs = [_output("proof", proof_to_json(result.proof)), _output("public", public_to_json(result.public))]
         return Proved(outputs=outputs, timings_ms=dict(result.timings_ms))

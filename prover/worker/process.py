@@ -106,6 +106,7 @@ class Worker:
         self._draining = False
         self._stopped = asyncio.Event()
         self._tasks: asyncio.TaskGroup | None = None
+        self._opening: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
         """Listen until a signal ends it; a proof in progress is finished first."""
@@ -121,12 +122,12 @@ class Worker:
             os.umask(old_umask)
         async with server, asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            opening = tasks.create_task(self._keep_opening())
+            self._opening = tasks.create_task(self._keep_opening())
             if self._config.supervised:
                 _tell_systemd(f"READY=1\n{self._systemd_status()}")
             log.info("worker.listening", device=self._config.device, dir=str(self._config.dir), pid=os.getpid())
             await self._stopped.wait()
-            opening.cancel()
+            self._opening.cancel()
             server.close()
             if self._link is not None:
                 await self._link.flush_and_close()
@@ -155,6 +156,14 @@ class Worker:
                 log.exception("worker.device_unusable", engine=name, device=self._config.device)
                 return f"internal fault while taking the device ({type(error).__name__}); the log has the traceback"
         return None
+
+    def _look_after_device(self) -> None:
+        """After a job: one that lost the device must not be followed by others that would fail as fast."""
+        if all(engine.is_open for engine in self._engines.values()):
+            self._say_device(DeviceState.READY)
+        elif self._tasks is not None:
+            self._say_device(DeviceState.OPENING)
+            self._opening = self._tasks.create_task(self._keep_opening())
 
     def _say_device(self, state: DeviceState, detail: str = "") -> None:
         on_host = next((engine.on_host for engine in self._engines.values() if engine.on_host), "")
@@ -293,7 +302,7 @@ class Worker:
         log.info("worker.ended", job=ended.job, attempt=ended.attempt, code=ended.code, detail=ended.detail)
         self._running = None
         if self._device.state is DeviceState.READY:
-            self._say_device(DeviceState.READY)  # the job may have lost the card, and taken the host instead
+            self._look_after_device()
         self._tell()
         self._send(ended)
         if self._draining:

@@ -21,6 +21,7 @@ class Scripted:
     """See the module."""
 
     on_host = ""
+    is_open = True
 
     def __init__(self, device: str, control: Path) -> None:
         self._device = device

@@ -369,17 +369,20 @@ class Moody:
     """An engine whose device cannot be used at first."""
 
     def __init__(self, problems: list[str], on_host: str = "") -> None:
-        self._problems = problems
+        self.problems = problems
         self.on_host = on_host
+        self.is_open = False
         self.watched = threading.Event()
 
     def open(self) -> None:
         self.watched.wait(DEADLINE_S)
-        if self._problems:
-            raise DeviceError(self._problems.pop(0))
+        if self.problems and not self.is_open:
+            raise DeviceError(self.problems.pop(0))
+        self.is_open = True
 
     def prove(self, work: Work) -> Proved:
         del work
+        self.is_open = False
         self.on_host = "cuda:0: the card was lost"
         raise DeviceError("cuda:0: the card was lost")
 
@@ -407,8 +410,24 @@ async def test_an_engine_that_took_the_host_is_told_with_the_reason_also_after_a
         news = [await agent.until(DeviceNews) for _ in range(3)]
         assert [one.on_host for one in news] == ["", "", "cuda:0: the driver is too old"]
         await agent.send(prove())
-        assert (await agent.until(DeviceNews)).on_host == "cuda:0: the card was lost"
         assert (await agent.until(Ended)).code == 5
+        assert (await agent.until(DeviceNews)).on_host == "cuda:0: the card was lost"
+
+
+async def test_a_device_that_a_job_lost_is_told_before_the_job_ends_and_tried_until_it_is_back(directory: Path) -> None:
+    engine = Moody([])
+    async with serving(directory, {"groth16": lambda _device: engine}, "cuda:0"), connected(directory) as (agent, _):
+        engine.watched.set()
+        await agent.until(DeviceNews, lambda said: said.state is DeviceState.READY)
+        engine.problems += ["cuda:0: there is no such card"] * 3
+        await agent.send(prove())
+        assert (await agent.until(DeviceNews)).state is DeviceState.OPENING
+        assert (await agent.until(Ended)).code == 5
+        news = [await agent.until(DeviceNews) for _ in range(2)]
+        assert [(one.state.value, one.detail) for one in news] == [
+            ("unusable", "cuda:0: there is no such card"),
+            ("ready", ""),
+        ]
 
 
 async def test_every_connection_learns_how_the_device_is(directory: Path, control: Control) -> None:
