@@ -136,11 +136,15 @@ class Sessions:
         while True:
             await asyncio.sleep(self._sweep_s)
             now_s = self._clock.monotonic()
-            for life in list(self._all):
-                life.check_time(now_s)
+            self._check_times(now_s)
             self._entrance.forget_old(now_s)
             if self._noting is None or self._noting.done():
                 self._noting = asyncio.create_task(self._note_late())
+
+    def _check_times(self, now_s: float) -> None:
+        # Not in `run`, which would hold the last session on after its end.
+        for life in list(self._all):
+            life.check_time(now_s)
 
     async def _note_late(self) -> None:
         """Write down what had to wait."""

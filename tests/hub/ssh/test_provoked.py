@@ -1,6 +1,7 @@
 """Causes that want more than a server: an agent that refuses, a killed ssh, no descriptor left, and others."""
 
 import asyncio
+import contextlib
 import os
 import resource
 import shutil
@@ -196,9 +197,12 @@ async def test_ssh_itself_is_killed(hub: HubSide, tmp_path: Path) -> None:
 
 
 def _sshs(server: Sshd) -> list[psutil.Process]:
-    return [
-        child for child in psutil.Process().children() if str(server.port) in child.cmdline() and child.name() == "ssh"
-    ]
+    found = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+            if str(server.port) in child.cmdline() and child.name() == "ssh":
+                found.append(child)
+    return found
 
 
 def _logged_in(server: Sshd) -> bool:
