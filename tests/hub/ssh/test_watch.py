@@ -1,8 +1,8 @@
 """What the hub does by itself about its ways in: a whole hub, real sshds, and a clock that a test moves on."""
 
 import asyncio
-import gc
 import contextlib
+import gc
 import os
 import subprocess
 import sys
