@@ -48,7 +48,7 @@ page: hub/page/index.html  ## the hub's page, from web/ into hub/page/
 demo: $(VENV)/.base page  ## hub, two agents and one proof on this machine; ONCE=1 ends after the proof, OUT=DIR takes its files
 	$(BIN)/provewire demo --out "$(OUT)" $(if $(ONCE),--once,)
 
-# Five at a time on two cores: many of them wait for processes they have killed, stopped or cut off.
+# Six at a time on two cores: many of them wait for processes they have killed, stopped or cut off.
 # The tests start hundreds of processes of ours: with bytecode kept, each starts in two thirds of the time.
 test more test-long chaos cuda: export PYTHONDONTWRITEBYTECODE =
 
@@ -59,7 +59,7 @@ MORE_TESTS := tests/prover/test_native.py tests/bench
 
 test: $(VENV)/.dev node_modules/.package-lock.json page  ## the tests but those of make more and make cuda, at most 10 minutes on two cores
 	@if command -v npm >/dev/null; then npm run --silent test -- --reporter=dot; fi
-	$(BIN)/python -m pytest -n 5 --dist worksteal -m "not long and not gpu" $(addprefix --ignore=,$(CARDS_TESTS) $(MORE_TESTS)) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 6 --dist worksteal -m "not long and not gpu" $(addprefix --ignore=,$(CARDS_TESTS) $(MORE_TESTS)) $(PYTEST_ARGS)
 
 more: $(VENV)/.dev page  ## the laws of a CPU's functions, and every bench in small, about a minute
 	$(BIN)/python -m pytest -n 4 --dist worksteal -m "not long and not gpu" $(MORE_TESTS) $(PYTEST_ARGS)

@@ -3,6 +3,7 @@
 A bench runs unprivileged and on loopback only. Its hub has a data directory of its own, which is removed afterwards.
 """
 
+import atexit
 import contextlib
 import http.client
 import json
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -49,16 +50,32 @@ def until(ready: Callable[[], T], what: str, *, deadline_s: float, every_s: floa
 
 
 def leave_on_sigterm() -> None:
-    """Let SIGTERM end this process like Ctrl-C does: through every ``with`` block, so that no child is left behind."""
+    """Let SIGTERM end this process like Ctrl-C does: through every ``with`` block, so that no child is left behind.
+
+    One that comes while a child is being started, which no block knows yet, waits until it is known.
+    """
 
     def leave(number: int, _frame: object) -> None:
-        sys.exit(128 + number)
+        Process.told_to_leave = 128 + number
+        if not Process.starting:
+            sys.exit(Process.told_to_leave)
 
     signal.signal(signal.SIGTERM, leave)
+    atexit.register(_end_all)
+
+
+def _end_all() -> None:
+    """End what a signal came too early for: between its start and its block's beginning."""
+    for process in list(Process.alive):
+        process.end(deadline_s=10.0)
 
 
 class Process:
     """A child of ours with its output in a file; killed at the end of a ``with`` block."""
+
+    alive: ClassVar[set["Process"]] = set()
+    starting: ClassVar[bool] = False
+    told_to_leave: ClassVar[int | None] = None
 
     def __init__(
         self,
@@ -72,16 +89,23 @@ class Process:
         """Start ``python *argv`` from the project's root, on ``cores`` if given; ``orders``: it reads our `tell`."""
         self.log = log
         self.name = " ".join(argv[:3])
-        with log.open("ab") as output:
-            self._child = subprocess.Popen(  # noqa: S603 - our own programs
-                [sys.executable, *argv],
-                cwd=ROOT,
-                stdin=subprocess.PIPE if orders else subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
-            )
+        Process.starting = True
+        try:
+            with log.open("ab") as output:
+                self._child = subprocess.Popen(  # noqa: S603 - our own programs
+                    [sys.executable, *argv],
+                    cwd=ROOT,
+                    stdin=subprocess.PIPE if orders else subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                    env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
+                )
+            Process.alive.add(self)
+        finally:
+            Process.starting = False
+        if Process.told_to_leave is not None:
+            sys.exit(Process.told_to_leave)
         if cores is not None:
             os.sched_setaffinity(self._child.pid, cores)
 
@@ -122,6 +146,7 @@ class Process:
             except subprocess.TimeoutExpired:
                 self._child.kill()
         self._child.wait()
+        Process.alive.discard(self)
         if self._child.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self._child.stdin.close()

@@ -88,9 +88,12 @@ def test_a_bench_that_is_ended_leaves_nothing_behind(tmp_path: Path) -> None:
     env = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(argv, cwd=ROOT, env=env, stdout=subprocess.DEVNULL) as bench:
         swarm_log = "pw-bench-*/swarm.log"
-        until(lambda: list(tmp_path.glob(swarm_log)), "hub and swarm to run", deadline_s=DEADLINE_S)
-        children = psutil.Process(bench.pid).children(recursive=True)
-        assert len(children) >= 2
+
+        def started() -> list[psutil.Process]:
+            found = psutil.Process(bench.pid).children(recursive=True)
+            return found if len(found) > 1 and list(tmp_path.glob(swarm_log)) else []
+
+        children = until(started, "hub and swarm to run", deadline_s=DEADLINE_S)
         bench.terminate()
         assert bench.wait(timeout=DEADLINE_S) == 128 + signal.SIGTERM
     _, alive = psutil.wait_procs(children, timeout=DEADLINE_S)
